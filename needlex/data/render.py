@@ -1,0 +1,165 @@
+"""How tools and answers become text, and which character of an answer is name, key or value.
+
+Two styles of tools:
+
+- `signature` (default): one tool a line, `set_light(area,brightness:int,mode*:auto|manual)`; a string is the
+  unmarked type, `*` marks a required argument. A third of the tokens of JSON, and the names stand
+  alone so that they are cut into the same pieces in the tools and in the answer.
+- `json`: the compact JSON that Needle v1 was trained on.
+
+Answers are always compact JSON with the arguments sorted by name: one answer, one string.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from needlex.schema import Call, Tool
+
+BASE, NAME, VALUE, KEY = 0, 1, 2, 3
+"""Token classes of an answer: punctuation and fixed words, tool names, argument values, argument keys."""
+
+_TYPES = {"integer": "int", "number": "num", "boolean": "bool", "array": "list", "object": "dict", "null": "null"}
+_STRINGS = {None, "string", "str"}
+
+
+@dataclass(frozen=True)
+class RenderConfig:
+    """Rendering of tools; saved with the model, since a model reads only the style it was trained on."""
+
+    style: Literal["signature", "json"] = "signature"
+    """Text form of the tools."""
+    descriptions: bool = False
+    """Whether the descriptions of tools are shown to the model."""
+
+
+class Span(NamedTuple):
+    """Characters `start` to `end` (exclusive) of a rendered answer belong to `token_class`."""
+
+    start: int
+    end: int
+    token_class: int
+
+
+def render_tools(tools: Sequence[Tool], config: RenderConfig = RenderConfig()) -> str:
+    """All tools as one text; independent of the order of keys in the definitions."""
+    if config.style == "json":
+        return _dumps([_as_json(t, config) for t in tools])
+    return "\n".join(render_tool(t, config) for t in tools)
+
+
+def render_tool(tool: Tool, config: RenderConfig = RenderConfig()) -> str:
+    """One tool alone, as the retrieval head sees it."""
+    if config.style == "json":
+        return _dumps(_as_json(tool, config))
+    parameters = ",".join(
+        p.name + ("*" if p.required else "") + _suffix(p.schema) for p in tool.parameters
+    )
+    text = f"{tool.name}({parameters})"
+    if config.descriptions and tool.description:
+        text += " " + " ".join(tool.description.split())
+    return text
+
+
+def _suffix(schema: Mapping[str, Any]) -> str:
+    kind = _kind(schema)
+    return f":{kind}" if kind else ""
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """Short type of a JSON Schema; the empty text stands for a string."""
+    if "const" in schema:
+        return _scalar(schema["const"])
+    if isinstance(schema.get("enum"), Sequence):
+        return "|".join(_scalar(v) for v in schema["enum"])
+    for union in ("anyOf", "oneOf"):
+        if isinstance(schema.get(union), Sequence):
+            return "|".join(_kind(s) or "str" for s in schema[union])
+    kind = schema.get("type")
+    if isinstance(kind, Sequence) and not isinstance(kind, str):
+        return "|".join(_TYPES.get(k, "str" if k in _STRINGS else str(k)) for k in kind)
+    if kind == "array":
+        items = schema.get("items")
+        return f"[{_kind(items) or 'str'}]" if isinstance(items, Mapping) else "list"
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        inner = ",".join(str(k) + _suffix(v) for k, v in sorted(properties.items()) if isinstance(v, Mapping))
+        return "{" + inner + "}"
+    return "" if kind in _STRINGS else _TYPES.get(str(kind), str(kind))
+
+
+def _scalar(value: Any) -> str:
+    return value if isinstance(value, str) else _dumps(value)
+
+
+def _as_json(tool: Tool, config: RenderConfig) -> dict[str, Any]:
+    raw = tool.to_json()
+    if not (config.descriptions and tool.description):
+        del raw["description"]
+    return raw
+
+
+def render_answer(calls: Iterable[Call]) -> tuple[str, list[Span]]:
+    """The answer as compact JSON, and the spans of its names, keys and values (quotes excluded).
+
+    Spans come from writing the text, not from searching it, so values that repeat, equal a key or hold
+    escapes are marked where they stand.
+    """
+    writer = _Writer()
+    writer.put("[")
+    for i, call in enumerate(calls):
+        writer.put(',{"name":' if i else '{"name":')
+        writer.string(call.name, NAME)
+        writer.put(',"arguments":')
+        writer.value(call.arguments)
+        writer.put("}")
+    writer.put("]")
+    return "".join(writer.parts), writer.spans
+
+
+class _Writer:
+    def __init__(self):
+        self.parts: list[str] = []
+        self.spans: list[Span] = []
+        self.length = 0
+
+    def put(self, text: str, token_class: int = BASE) -> None:
+        if token_class != BASE and text:
+            self.spans.append(Span(self.length, self.length + len(text), token_class))
+        self.parts.append(text)
+        self.length += len(text)
+
+    def string(self, text: str, token_class: int) -> None:
+        self.put('"')
+        self.put(_dumps(text)[1:-1], token_class)
+        self.put('"')
+
+    def value(self, value: Any) -> None:
+        if isinstance(value, Mapping):
+            self.put("{")
+            for i, (key, inner) in enumerate(sorted(value.items())):
+                if i:
+                    self.put(",")
+                self.string(str(key), KEY)
+                self.put(":")
+                self.value(inner)
+            self.put("}")
+        elif isinstance(value, str):
+            self.string(value, VALUE)
+        elif isinstance(value, Sequence):
+            self.put("[")
+            for i, inner in enumerate(value):
+                if i:
+                    self.put(",")
+                self.value(inner)
+            self.put("]")
+        else:
+            self.put(_dumps(value), VALUE)
+
+
+def _dumps(value: Any) -> str:
+    # Text stays text: escapes for non-ASCII would cost tokens and hide values from copying.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,224 @@
+"""Tools, calls and examples: one canonical form, parsed once at the door.
+
+Tool definitions come flat (`{"city": "string"}` or `{"city": {"type": "string"}}`), as JSON Schema
+(`{"type": "object", "properties": ...}`) or OpenAI-wrapped (`{"type": "function", "function": {...}}`).
+Whatever comes in, a `Tool` holds its parameters sorted by name, so that the order of keys in the input
+can never reach the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+CallType = Literal["none", "single", "multi"]
+
+
+class SchemaError(ValueError):
+    """A tool, call or row that cannot be understood; the message says which part and why."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a tool. `schema` is its JSON Schema (may be empty: any value)."""
+
+    name: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A callable the model may choose. Parameters are sorted by name."""
+
+    name: str
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+
+    def __post_init__(self):
+        ordered = tuple(sorted(self.parameters, key=lambda p: p.name))
+        object.__setattr__(self, "parameters", ordered)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parameters)
+
+    @classmethod
+    def from_json(cls, raw: Any) -> Tool:
+        """Parse one tool definition of any supported form.
+
+        **Raises:** `SchemaError` when it is no object, has no name, or its parameters are malformed.
+        """
+        if not isinstance(raw, Mapping):
+            raise SchemaError(f"a tool must be an object, not {type(raw).__name__}")
+        inner = raw.get("function")
+        if isinstance(inner, Mapping) and "name" not in raw:  # OpenAI wraps the definition once more
+            raw = inner
+        name = raw.get("name")
+        if not isinstance(name, str) or not name.strip():
+            raise SchemaError("tool without a name (field 'name' must be a non-empty string)")
+        description = raw.get("description")
+        if description is not None and not isinstance(description, str):
+            raise SchemaError(f"tool {name!r}: 'description' must be a string")
+        return cls(name, description or "", _parameters(name, raw))
+
+    def to_json(self) -> dict[str, Any]:
+        """The tool as name, description and JSON Schema parameters, in canonical key order."""
+        schema = {
+            "type": "object",
+            "properties": {p.name: dict(p.schema) for p in self.parameters},
+            "required": [p.name for p in self.parameters if p.required],
+        }
+        return {"name": self.name, "description": self.description, "parameters": schema}
+
+
+def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    declared = raw.get("parameters", raw.get("input_schema", raw.get("arguments")))
+    if declared is None:
+        return ()
+    if isinstance(declared, str):
+        declared = _loads(declared, f"tool {tool!r}: 'parameters'")
+    if not isinstance(declared, Mapping):
+        raise SchemaError(f"tool {tool!r}: 'parameters' must be an object, not {type(declared).__name__}")
+    required: Any = declared.get("required", ())
+    properties = declared.get("properties")
+    is_schema = isinstance(properties, Mapping) or declared.get("type") == "object" or "$schema" in declared
+    if is_schema:
+        properties = properties or {}
+        if not isinstance(properties, Mapping):
+            raise SchemaError(f"tool {tool!r}: 'properties' must be an object")
+        if not isinstance(required, Sequence) or isinstance(required, str):
+            raise SchemaError(f"tool {tool!r}: 'required' must be a list of names")
+        unknown = sorted(set(required) - set(properties))
+        if unknown:
+            raise SchemaError(f"tool {tool!r}: 'required' names unknown parameters {unknown}")
+        needed = set(required)
+    else:
+        properties, needed = declared, set()
+    parameters = []
+    for name, schema in properties.items():
+        if isinstance(schema, str):  # flat form: the value is a type name
+            schema = {"type": schema}
+        elif schema is None:
+            schema = {}
+        if not isinstance(schema, Mapping):
+            raise SchemaError(f"tool {tool!r}: parameter {name!r} must be an object or a type name")
+        flag = schema.get("required")  # the flat form marks single parameters
+        if isinstance(flag, bool):
+            schema = {k: v for k, v in schema.items() if k != "required"}
+        parameters.append(Parameter(str(name), dict(schema), name in needed or flag is True))
+    return tuple(parameters)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call: the tool's name and its arguments (JSON values by parameter name)."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, raw: Any) -> Call:
+        """Parse `{"name", "arguments"}`, also wrapped in `{"function": ...}` or with arguments as a string.
+
+        **Raises:** `SchemaError` when it is no object, has no name, or the arguments are no object.
+        """
+        if not isinstance(raw, Mapping):
+            raise SchemaError(f"a call must be an object, not {type(raw).__name__}")
+        if isinstance(raw.get("function"), Mapping):
+            raw = raw["function"]
+        name = raw.get("name")
+        if not isinstance(name, str) or not name:
+            raise SchemaError("call without a name (field 'name' must be a non-empty string)")
+        arguments = raw.get("arguments", raw.get("parameters"))
+        if isinstance(arguments, str):
+            arguments = _loads(arguments, f"call {name!r}: 'arguments'")
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, Mapping):
+            raise SchemaError(f"call {name!r}: 'arguments' must be an object")
+        return cls(name, dict(arguments))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "arguments": dict(self.arguments)}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A training or evaluation row: what was asked, which tools there were, which calls answer it."""
+
+    query: str
+    tools: tuple[Tool, ...]
+    calls: tuple[Call, ...]
+    source: str = ""
+
+    @property
+    def call_type(self) -> CallType:
+        """`none` (no call), `single` (one) or `multi` (several)."""
+        return "none" if not self.calls else "single" if len(self.calls) == 1 else "multi"
+
+    @classmethod
+    def from_json(cls, raw: Any, source: str = "") -> Example:
+        """Parse a row with `query`, `tools` and `answers` (objects, or strings that hold JSON).
+
+        **Raises:** `SchemaError` naming the field: missing query, no tools, a tool without a name, two tools
+        of one name, a call of an unknown tool or with an unknown argument.
+        """
+        if not isinstance(raw, Mapping):
+            raise SchemaError(f"a row must be an object, not {type(raw).__name__}")
+        query = raw.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise SchemaError("row without a query (field 'query' must be a non-empty string)")
+        tools = parse_tools(raw.get("tools"))
+        answers = raw.get("answers")
+        if isinstance(answers, str):
+            answers = _loads(answers, "'answers'")
+        if isinstance(answers, Mapping):
+            answers = [answers]
+        if not isinstance(answers, Sequence) or isinstance(answers, str):
+            raise SchemaError("row without 'answers' (must be a list of calls; [] means no call)")
+        calls = tuple(Call.from_json(a) for a in answers)
+        by_name = {t.name: t for t in tools}
+        for call in calls:
+            if call.name not in by_name:
+                raise SchemaError(f"the answer calls unknown tool {call.name!r}; the row has {sorted(by_name)}")
+            extra = sorted(set(call.arguments) - set(by_name[call.name].parameter_names))
+            if extra:
+                raise SchemaError(f"the call of {call.name!r} has arguments {extra} that the tool does not declare")
+        return cls(query, tools, calls, str(raw.get("source") or source))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "tools": [t.to_json() for t in self.tools],
+            "answers": [c.to_json() for c in self.calls],
+            "source": self.source,
+        }
+
+
+def parse_tools(raw: Any) -> tuple[Tool, ...]:
+    """Parse a list of tool definitions, a single one, or a JSON string of either.
+
+    **Raises:** `SchemaError` when there is no tool, a tool is malformed, or two have the same name.
+    """
+    if isinstance(raw, str):
+        raw = _loads(raw, "'tools'")
+    if isinstance(raw, Mapping):
+        raw = [raw]
+    if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
+        raise SchemaError("no tools (field 'tools' must be a non-empty list of tool definitions)")
+    tools = tuple(t if isinstance(t, Tool) else Tool.from_json(t) for t in raw)
+    names = [t.name for t in tools]
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise SchemaError(f"several tools share the name {repeated}; names must be unique")
+    return tools
+
+
+def _loads(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as e:
+        raise SchemaError(f"{where} is not valid JSON: {e.msg} at character {e.pos}") from None
