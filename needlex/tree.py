@@ -1,0 +1,56 @@
+"""Leaf paths, and the one engine of ordered rules over leaves.
+
+Optimizer groups, frozen parts, quantisation, adapters and sharding all ask the same question: which leaves?
+Rules are tried in order, the first that matches a leaf decides, every leaf must be decided and every rule must match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+
+
+class Rule(NamedTuple):
+    """`pattern` is a regular expression searched in the leaf path, `value` what a match gives."""
+
+    pattern: str
+    value: Any
+    optional: bool = False
+    """Whether it is fine that no leaf matches (a part that some configurations lack)."""
+
+
+def path_name(path: Sequence[Any]) -> str:
+    """Dotted name of a key path: `encoder.layers.attention.query.weight`."""
+    return jax.tree_util.keystr(tuple(path), simple=True, separator=".")
+
+
+def leaf_paths(tree: Any) -> list[str]:
+    """Dotted names of the array leaves, in the order of `jax.tree.leaves(eqx.filter(tree, eqx.is_array))`."""
+    arrays = eqx.filter(tree, eqx.is_array)
+    return [path_name(p) for p, _ in jax.tree_util.tree_leaves_with_path(arrays)]
+
+
+def apply_rules(rules: Sequence[Rule], tree: Any, what: str) -> Any:
+    """Tree of the same structure with the value of the first matching rule at each leaf (None leaves stay None).
+
+    **Raises:** `ValueError` naming the leaf that no rule decides, or the rule that matches no leaf.
+    """
+    used: set[int] = set()
+
+    def decide(path, leaf):
+        name = path_name(path)
+        hits = [i for i, rule in enumerate(rules) if re.search(rule.pattern, name)]
+        if not hits:
+            raise ValueError(f"{what}: no rule decides leaf {name!r} of shape {getattr(leaf, 'shape', None)}; add a rule for it")
+        used.update(hits)
+        return rules[hits[0]].value
+
+    result = jax.tree_util.tree_map_with_path(decide, tree)
+    idle = [r.pattern for i, r in enumerate(rules) if i not in used and not r.optional]
+    if idle:
+        raise ValueError(f"{what}: rules {idle} match no leaf; the leaves are {leaf_paths(tree)}")
+    return result
