@@ -17,12 +17,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from needlex.schema import Call, Tool
+from needlex.schema import Call, Parameter, Tool
 
 BASE, NAME, VALUE, KEY = 0, 1, 2, 3
 """Token classes of an answer: punctuation and fixed words, tool names, argument values, argument keys."""
 
-_TYPES = {"integer": "int", "number": "num", "boolean": "bool", "array": "list", "object": "dict", "null": "null"}
+_TYPES = {
+    "integer": "int",
+    "number": "num",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "null",
+}
 _STRINGS = {None, "string", "str"}
 
 
@@ -55,12 +62,20 @@ def render_tool(tool: Tool, config: RenderConfig = RenderConfig()) -> str:
     """One tool alone, as the retrieval head sees it."""
     if config.style == "json":
         return _dumps(_as_json(tool, config))
-    parameters = ",".join(
-        p.name + ("*" if p.required else "") + _suffix(p.schema) for p in tool.parameters
-    )
-    text = f"{tool.name}({parameters})"
+    text = f"{tool.name}({','.join([_signature(p) for p in tool.parameters])})"
     if config.descriptions and tool.description:
         text += " " + " ".join(tool.description.split())
+    return text
+
+
+def _signature(parameter: Parameter) -> str:
+    # Remembered on the parameter: rows are rendered anew in every epoch, most often with the tools they had.
+    memo = parameter.__dict__
+    text = memo.get("_signature")
+    if text is None:
+        text = memo["_signature"] = (
+            parameter.name + ("*" if parameter.required else "") + _suffix(parameter.schema)
+        )
     return text
 
 
@@ -92,11 +107,12 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return value if isinstance(value, str) else _dumps(value)
+    return value if isinstance(value, str) else _dumps(_canonical(value))
 
 
 def _as_json(tool: Tool, config: RenderConfig) -> dict[str, Any]:
     raw = tool.to_json()
+    raw["parameters"]["properties"] = _canonical(raw["parameters"]["properties"])
     if not (config.descriptions and tool.description):
         del raw["description"]
     return raw
@@ -160,6 +176,14 @@ class _Writer:
             self.put(_dumps(value), VALUE)
 
 
-def _dumps(value: Any) -> str:
-    # Text stays text: escapes for non-ASCII would cost tokens and hide values from copying.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _canonical(value: Any) -> Any:
+    """The value with the keys of its objects sorted: their order in the input must not reach the model."""
+    if isinstance(value, Mapping):
+        return {str(k): _canonical(v) for k, v in sorted(value.items())}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(v) for v in value]
+    return value
+
+
+# Text stays text: escapes for non-ASCII would cost tokens and hide values from copying.
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -8,8 +8,10 @@ it token by token. `<tool_call>` and `<tools>` are control symbols: no text a us
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -39,23 +41,38 @@ class TokenizerConfig:
 
 
 class Tokenizer:
-    """Text to ids and back; `decode(encode(text)) == text` for every string."""
+    """Text to ids and back; `decode(encode(text)) == text` for every string.
+
+    Only a v1 tokenizer is lossy: it squeezes spaces and puts one before the text (`dummy_prefix`). Its
+    `<tool_call>` and `<tools>`, which a user could type, are made control symbols on loading.
+    """
 
     def __init__(self, proto: bytes):
         """`proto` is a serialised SentencePiece model.
 
-        **Raises:** `ValueError` if its special pieces are not ids 0 to 5 or a byte has no piece.
+        **Raises:** `ValueError` if it is no such model, its special pieces are not ids 0 to 5 or a byte has no
+        piece.
         """
-        self.proto = proto
-        self._sp = spm.SentencePieceProcessor(model_proto=proto)
+        self.proto = proto = _control_symbols(proto)
+        try:
+            self._sp = spm.SentencePieceProcessor(model_proto=proto)
+            size = self._sp.vocab_size()
+        except (RuntimeError, OSError) as e:
+            raise ValueError(f"not a SentencePiece model ({len(proto)} bytes): {e}") from None
         expected = ["<pad>", "</s>", "<s>", "<unk>", "<tool_call>", "<tools>"]
-        found = [self._sp.id_to_piece(i) for i in range(min(6, self._sp.vocab_size()))]
+        found = [self._sp.id_to_piece(i) for i in range(min(6, size))]
         if found != expected:
             raise ValueError(f"ids 0 to 5 of the tokenizer must be {expected}, found {found}")
-        self.pieces: tuple[bytes, ...] = tuple(self._piece_bytes(i) for i in range(self._sp.vocab_size()))
         self._literal_space = [self._sp.piece_to_id(f"<0x{b:02X}>") for b in _SPACE.encode()]
-        if UNK in self._literal_space:
+        if any(self._sp.piece_to_id(f"<0x{b:02X}>") == UNK for b in range(256)):
             raise ValueError("the tokenizer has no byte pieces; train it with byte_fallback")
+        self.pieces: tuple[bytes, ...] = tuple(self._piece_bytes(i) for i in range(size))
+        self._lengths = np.array([len(p) for p in self.pieces], np.int64)
+        self._remembered = lru_cache(maxsize=1 << 15)(self._encode_array)
+        self.dummy_prefix: bool = self.decode(self._sp.encode("a")) == " a"
+
+    def __reduce__(self):  # to data workers
+        return Tokenizer, (self.proto,)
 
     def _piece_bytes(self, i: int) -> bytes:
         if self._sp.is_control(i) or self._sp.is_unknown(i):
@@ -72,21 +89,38 @@ class Tokenizer:
         return len(self.pieces)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`; never a special id."""
-        if _SPACE not in text:
-            return self._sp.encode(text)
-        ids: list[int] = []
-        for i, part in enumerate(text.split(_SPACE)):  # the character itself must not come back as a space
-            ids += (self._literal_space if i else []) + self._sp.encode(part)
+        """Ids of `text`; never a special id.
+
+        **Raises:** `ValueError` for a lone surrogate, which no UTF-8 text can hold.
+        """
+        try:
+            if _SPACE not in text:
+                return self._sp.encode(text)
+            ids: list[int] = []
+            for i, part in enumerate(
+                text.split(_SPACE)
+            ):  # the character itself must not come back as a space
+                ids += (self._literal_space if i else []) + self._sp.encode(part)
+            return ids
+        except UnicodeEncodeError as e:
+            raise ValueError(f"the text is not valid Unicode at character {e.start}: {e.reason}") from None
+
+    def encode_array(self, text: str) -> np.ndarray:
+        """Ids of `text` as a read-only int32 array; texts seen before are looked up."""
+        return self._remembered(text)
+
+    def _encode_array(self, text: str) -> np.ndarray:
+        ids = np.array(self.encode(text), np.int32)
+        ids.flags.writeable = False
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`; special ids are silent, broken UTF-8 becomes U+FFFD."""
         return b"".join(self.pieces[int(i)] for i in ids).decode("utf-8", errors="replace")
 
-    def byte_lengths(self, ids: Sequence[int]) -> np.ndarray:
+    def byte_lengths(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """UTF-8 bytes of each piece, shape [len(ids)]."""
-        return np.array([len(self.pieces[i]) for i in ids], np.int64)
+        return self._lengths[np.asarray(ids, np.int64)]
 
     def save(self, path: str | Path) -> None:
         Path(path).write_bytes(self.proto)
@@ -97,6 +131,14 @@ class Tokenizer:
         if not path.is_file():
             raise FileNotFoundError(f"no tokenizer at {path}; give a SentencePiece .model file")
         return cls(path.read_bytes())
+
+
+_USER_DEFINED = re.compile(rb"(\n[\x07\x0b]<(?:tool_call|tools)>\x15.{4}\x18)\x04", re.DOTALL)
+
+
+def _control_symbols(proto: bytes) -> bytes:
+    # The type of a piece is one byte of the protocol buffer: field 3, 4 for user-defined and 3 for control.
+    return _USER_DEFINED.sub(lambda m: m[1] + b"\x03", proto)
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
