@@ -9,6 +9,7 @@ can never reach the model.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -79,17 +80,21 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
     if declared is None:
         return ()
     if isinstance(declared, str):
-        declared = _loads(declared, f"tool {tool!r}: 'parameters'")
+        declared = load_json(declared, f"tool {tool!r}: 'parameters'")
     if not isinstance(declared, Mapping):
         raise SchemaError(f"tool {tool!r}: 'parameters' must be an object, not {type(declared).__name__}")
-    required: Any = declared.get("required", ())
     properties = declared.get("properties")
-    is_schema = isinstance(properties, Mapping) or declared.get("type") == "object" or "$schema" in declared
+    is_schema = (
+        declared.get("type") == "object"
+        or "$schema" in declared
+        or (isinstance(properties, Mapping) and set(declared) <= _SCHEMA_KEYWORDS)
+    )
     if is_schema:
         properties = properties or {}
         if not isinstance(properties, Mapping):
             raise SchemaError(f"tool {tool!r}: 'properties' must be an object")
-        if not isinstance(required, Sequence) or isinstance(required, str):
+        required: Any = declared.get("required") or []
+        if not isinstance(required, (list, tuple)) or not all(isinstance(r, str) for r in required):
             raise SchemaError(f"tool {tool!r}: 'required' must be a list of names")
         unknown = sorted(set(required) - set(properties))
         if unknown:
@@ -105,11 +110,21 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
             schema = {}
         if not isinstance(schema, Mapping):
             raise SchemaError(f"tool {tool!r}: parameter {name!r} must be an object or a type name")
+        kind = schema.get("type")
+        if not isinstance(kind, (str, list, tuple, type(None))) or (
+            isinstance(kind, (list, tuple)) and not all(isinstance(k, str) for k in kind)
+        ):
+            raise SchemaError(
+                f"tool {tool!r}: the type of parameter {name!r} must be a name or a list of names"
+            )
         flag = schema.get("required")  # the flat form marks single parameters
         if isinstance(flag, bool):
             schema = {k: v for k, v in schema.items() if k != "required"}
         parameters.append(Parameter(str(name), dict(schema), name in needed or flag is True))
     return tuple(parameters)
+
+
+_SCHEMA_KEYWORDS = {"properties", "required", "additionalProperties", "title", "description", "$defs"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ class Call:
             raise SchemaError("call without a name (field 'name' must be a non-empty string)")
         arguments = raw.get("arguments", raw.get("parameters"))
         if isinstance(arguments, str):
-            arguments = _loads(arguments, f"call {name!r}: 'arguments'")
+            arguments = load_json(arguments, f"call {name!r}: 'arguments'")
         if arguments is None:
             arguments = {}
         if not isinstance(arguments, Mapping):
@@ -174,7 +189,7 @@ class Example:
         tools = parse_tools(raw.get("tools"))
         answers = raw.get("answers")
         if isinstance(answers, str):
-            answers = _loads(answers, "'answers'")
+            answers = load_json(answers, "'answers'")
         if isinstance(answers, Mapping):
             answers = [answers]
         if not isinstance(answers, Sequence) or isinstance(answers, str):
@@ -183,10 +198,10 @@ class Example:
         by_name = {t.name: t for t in tools}
         for call in calls:
             if call.name not in by_name:
-                raise SchemaError(f"the answer calls unknown tool {call.name!r}; the row has {sorted(by_name)}")
+                raise SchemaError(f"the answer calls unknown tool {call.name!r}; known: {sorted(by_name)}")
             extra = sorted(set(call.arguments) - set(by_name[call.name].parameter_names))
             if extra:
-                raise SchemaError(f"the call of {call.name!r} has arguments {extra} that the tool does not declare")
+                raise SchemaError(f"the call of {call.name!r} has undeclared arguments {extra}")
         return cls(query, tools, calls, str(raw.get("source") or source))
 
     def to_json(self) -> dict[str, Any]:
@@ -204,7 +219,7 @@ def parse_tools(raw: Any) -> tuple[Tool, ...]:
     **Raises:** `SchemaError` when there is no tool, a tool is malformed, or two have the same name.
     """
     if isinstance(raw, str):
-        raw = _loads(raw, "'tools'")
+        raw = load_json(raw, "'tools'")
     if isinstance(raw, Mapping):
         raw = [raw]
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
@@ -217,8 +232,32 @@ def parse_tools(raw: Any) -> tuple[Tool, ...]:
     return tools
 
 
-def _loads(text: str, where: str) -> Any:
+def load_json(text: str, where: str) -> Any:
+    """Parse JSON strictly: NaN and infinities, which no JSON answer can hold, are refused.
+
+    **Raises:** `SchemaError` that begins with `where`.
+    """
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as e:
         raise SchemaError(f"{where} is not valid JSON: {e.msg} at character {e.pos}") from None
+    except RecursionError:
+        raise SchemaError(f"{where} is not usable JSON: nested too deeply") from None
+    except _NotFinite as e:
+        raise SchemaError(f"{where} is not valid JSON: {e} is not a finite number") from None
+
+
+class _NotFinite(ValueError):
+    pass
+
+
+def _constant(text: str) -> Any:
+    raise _NotFinite(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _constant(text)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)

@@ -88,11 +88,11 @@ def _kind(schema: Mapping[str, Any]) -> str:
     """Short type of a JSON Schema; the empty text stands for a string."""
     if "const" in schema:
         return _scalar(schema["const"])
-    if isinstance(schema.get("enum"), Sequence):
+    if isinstance(schema.get("enum"), (list, tuple)):
         return "|".join(_scalar(v) for v in schema["enum"])
     for union in ("anyOf", "oneOf"):
-        if isinstance(schema.get(union), Sequence):
-            return "|".join(_kind(s) or "str" for s in schema[union])
+        if isinstance(schema.get(union), (list, tuple)):
+            return "|".join(_kind(s) or "str" for s in schema[union] if isinstance(s, Mapping))
     kind = schema.get("type")
     if isinstance(kind, Sequence) and not isinstance(kind, str):
         return "|".join(_TYPES.get(k, "str" if k in _STRINGS else str(k)) for k in kind)

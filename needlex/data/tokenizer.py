@@ -1,8 +1,8 @@
 """SentencePiece BPE with an exact round trip.
 
-Identity normalisation, no dummy prefix, no squeezing of spaces, byte fallback, digits one by one. The space is
-a piece of its own, so a word is cut the same way after a space, a quote or a line break: the model can copy
-it token by token. `<tool_call>` and `<tools>` are control symbols: no text a user types can become one.
+Identity normalisation, no dummy prefix, no squeezing of spaces, byte fallback, digits one by one. The space
+is a piece of its own, so a word is cut the same way after a space, a quote or a line break: the model can
+copy it token by token. `<tool_call>` and `<tools>` are control symbols: no text a user types can become one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class TokenizerConfig:
     def __post_init__(self):
         if self.path is None and self.vocab_size < 300:
             raise ValueError(
-                f"tokenizer.vocab_size is {self.vocab_size}; 263 pieces are reserved for bytes and specials, use at least 300"
+                f"tokenizer.vocab_size is {self.vocab_size}; 263 pieces are reserved for bytes and specials, "
+                "use at least 300"
             )
 
 
@@ -50,11 +51,13 @@ class Tokenizer:
     def __init__(self, proto: bytes):
         """`proto` is a serialised SentencePiece model.
 
-        **Raises:** `ValueError` if it is no such model, its special pieces are not ids 0 to 5 or a byte has no
-        piece.
+        **Raises:** `ValueError` if it is no such model, its special pieces are not ids 0 to 5 or a byte has
+        no piece.
         """
         self.proto = proto = _control_symbols(proto)
         try:
+            if not proto:
+                raise RuntimeError("it is empty")
             self._sp = spm.SentencePieceProcessor(model_proto=proto)
             size = self._sp.vocab_size()
         except (RuntimeError, OSError) as e:
@@ -69,7 +72,7 @@ class Tokenizer:
         self.pieces: tuple[bytes, ...] = tuple(self._piece_bytes(i) for i in range(size))
         self._lengths = np.array([len(p) for p in self.pieces], np.int64)
         self._remembered = lru_cache(maxsize=1 << 15)(self._encode_array)
-        self.dummy_prefix: bool = self.decode(self._sp.encode("a")) == " a"
+        self.dummy_prefix: bool = self.pieces[self._sp.encode("a")[0]].startswith(b" ")
 
     def __reduce__(self):  # to data workers
         return Tokenizer, (self.proto,)
@@ -97,13 +100,12 @@ class Tokenizer:
             if _SPACE not in text:
                 return self._sp.encode(text)
             ids: list[int] = []
-            for i, part in enumerate(
-                text.split(_SPACE)
-            ):  # the character itself must not come back as a space
+            for i, part in enumerate(text.split(_SPACE)):  # must not come back as the space it stands for
                 ids += (self._literal_space if i else []) + self._sp.encode(part)
             return ids
-        except UnicodeEncodeError as e:
-            raise ValueError(f"the text is not valid Unicode at character {e.start}: {e.reason}") from None
+        except (RuntimeError, TypeError):
+            _check_unicode(text)
+            raise
 
     def encode_array(self, text: str) -> np.ndarray:
         """Ids of `text` as a read-only int32 array; texts seen before are looked up."""
@@ -116,7 +118,8 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`; special ids are silent, broken UTF-8 becomes U+FFFD."""
-        return b"".join(self.pieces[int(i)] for i in ids).decode("utf-8", errors="replace")
+        text = b"".join([self.pieces[int(i)] for i in ids]).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.dummy_prefix else text
 
     def byte_lengths(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """UTF-8 bytes of each piece, shape [len(ids)]."""
@@ -133,6 +136,13 @@ class Tokenizer:
         return cls(path.read_bytes())
 
 
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise ValueError(f"the text is not valid Unicode at character {e.start}: {e.reason}") from None
+
+
 _USER_DEFINED = re.compile(rb"(\n[\x07\x0b]<(?:tool_call|tools)>\x15.{4}\x18)\x04", re.DOTALL)
 
 
@@ -142,23 +152,33 @@ def _control_symbols(proto: bytes) -> bytes:
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """Train a tokenizer on `texts`, deterministically.
+    """Train a tokenizer on `texts`, deterministically: the same texts give the same model, byte for byte.
 
-    **Raises:** `ValueError` when there is no text, or too little for the vocabulary.
+    A small corpus may not hold `vocab_size` pieces; the tokenizer is then smaller, so a model takes its
+    vocabulary from `Tokenizer.vocab_size`, never from the configuration.
+
+    **Raises:** `ValueError` when there is no text, or it cannot be trained on.
     """
     model = io.BytesIO()
     lines = [t for t in texts if t]
     if not lines:
         raise ValueError("cannot train a tokenizer on no text; check the data")
+    for line in lines:
+        _check_unicode(line)
+    if (
+        len(lines) > config.max_sentences
+    ):  # a fixed stride would favour one kind of text where kinds alternate
+        chosen = np.random.default_rng(0).choice(len(lines), config.max_sentences, replace=False)
+        lines = [lines[i] for i in np.sort(chosen)]
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=config.vocab_size,
             byte_fallback=True, normalization_rule_name="identity", add_dummy_prefix=False,
             remove_extra_whitespaces=False, split_digits=True, allow_whitespace_only_pieces=True,
             character_coverage=0.9999, max_sentence_length=1 << 20, hard_vocab_limit=False,
-            pad_id=PAD, eos_id=EOS, bos_id=BOS, unk_id=UNK, pad_piece="<pad>", eos_piece="</s>", bos_piece="<s>",
-            unk_piece="<unk>", control_symbols=["<tool_call>", "<tools>"], user_defined_symbols=[_SPACE],
-            num_threads=1, minloglevel=2,
+            pad_id=PAD, eos_id=EOS, bos_id=BOS, unk_id=UNK, pad_piece="<pad>", eos_piece="</s>",
+            bos_piece="<s>", unk_piece="<unk>", control_symbols=["<tool_call>", "<tools>"],
+            user_defined_symbols=[_SPACE], num_threads=1, minloglevel=2,
         )  # fmt: skip
     except RuntimeError as e:
         raise ValueError(
