@@ -124,7 +124,7 @@ def render_answer(calls: Iterable[Call]) -> tuple[str, list[Span]]:
     Spans come from writing the text, not from searching it, so values that repeat, equal a key or hold
     escapes are marked where they stand.
     """
-    writer = _Writer()
+    writer = AnswerWriter()
     writer.put("[")
     for i, call in enumerate(calls):
         writer.put(',{"name":' if i else '{"name":')
@@ -133,30 +133,39 @@ def render_answer(calls: Iterable[Call]) -> tuple[str, list[Span]]:
         writer.value(call.arguments)
         writer.put("}")
     writer.put("]")
-    return "".join(writer.parts), writer.spans
+    return writer.text, writer.spans
 
 
-class _Writer:
-    def __init__(self):
-        self.parts: list[str] = []
+class AnswerWriter:
+    """Writes compact JSON and remembers which characters are names, keys and values."""
+
+    def __init__(self, *, sort: bool = True, ascii_only: bool = False):
+        """`sort` orders the keys of objects; `ascii_only` writes `\\uXXXX` for all other characters."""
         self.spans: list[Span] = []
-        self.length = 0
+        self._parts: list[str] = []
+        self._length = 0
+        self._sort = sort
+        self._dumps = _dumps_ascii if ascii_only else _dumps
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
 
     def put(self, text: str, token_class: int = BASE) -> None:
         if token_class != BASE and text:
-            self.spans.append(Span(self.length, self.length + len(text), token_class))
-        self.parts.append(text)
-        self.length += len(text)
+            self.spans.append(Span(self._length, self._length + len(text), token_class))
+        self._parts.append(text)
+        self._length += len(text)
 
     def string(self, text: str, token_class: int) -> None:
         self.put('"')
-        self.put(_dumps(text)[1:-1], token_class)
+        self.put(self._dumps(text)[1:-1], token_class)
         self.put('"')
 
     def value(self, value: Any) -> None:
         if isinstance(value, Mapping):
             self.put("{")
-            for i, (key, inner) in enumerate(sorted(value.items())):
+            for i, (key, inner) in enumerate(sorted(value.items()) if self._sort else value.items()):
                 if i:
                     self.put(",")
                 self.string(str(key), KEY)
@@ -173,7 +182,7 @@ class _Writer:
                 self.value(inner)
             self.put("]")
         else:
-            self.put(_dumps(value), VALUE)
+            self.put(self._dumps(value), VALUE)
 
 
 def _canonical(value: Any) -> Any:
@@ -187,3 +196,4 @@ def _canonical(value: Any) -> Any:
 
 # Text stays text: escapes for non-ASCII would cost tokens and hide values from copying.
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dumps_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode

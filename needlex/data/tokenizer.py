@@ -97,7 +97,7 @@ class Tokenizer:
         **Raises:** `ValueError` for a lone surrogate, which no UTF-8 text can hold.
         """
         try:
-            if _SPACE not in text:
+            if _SPACE not in text or self.dummy_prefix:
                 return self._sp.encode(text)
             ids: list[int] = []
             for i, part in enumerate(text.split(_SPACE)):  # must not come back as the space it stands for
