@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int
@@ -11,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from needlex.nn.linear import Linear
 from needlex.nn.norm import ZCRMSNorm
 from needlex.nn.rotary import rotary_angles, rotate
+from needlex.nn.softmax_attention import attention_core
 from needlex.types import Key
 
 
@@ -71,10 +71,7 @@ class Attention(eqx.Module):
         self, q: Float[Array, "k r t c"], k: Float[Array, "k s c"], v: Float[Array, "k s c"], mask: Bool[Array, "t s"]
     ) -> Float[Array, "t d"]:
         """Read the values. A query with nothing to read gets zeros, with finite gradients."""
-        scores = jnp.einsum("krtc,ksc->krts", q, k, preferred_element_type=jnp.float32) * q.shape[-1] ** -0.5
-        weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min), axis=-1)
-        weights = jnp.where(mask, weights, 0).astype(v.dtype)
-        read = jnp.einsum("krts,ksc->tkrc", weights, v)
+        read = attention_core(q, k, v, mask).transpose(2, 0, 1, 3)
         return self.out(read.reshape(read.shape[0], -1))
 
     def __call__(

@@ -59,10 +59,8 @@ def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.Gradi
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def build_optimizer(
-    config: OptimConfig, schedule: Schedule, policy: Policy, params: Any
-) -> optax.GradientTransformationExtraArgs:
-    """The transformation for `params` (after clipping, which the step does); `update` takes `step=`."""
+def build_optimizer(config: OptimConfig, schedule: Schedule, policy: Policy) -> optax.GradientTransformationExtraArgs:
+    """The transformation (after clipping, which the step does); its `update` takes `step=`."""
     adamw = optax.chain(
         optax.scale_by_adam(config.b1, config.b2, eps=policy.optimizer_epsilon),
         optax.add_decayed_weights(config.weight_decay) if config.weight_decay else optax.identity(),
@@ -81,4 +79,4 @@ def build_optimizer(
     )
     groups = {"muon": (muon, adamw), "adamw": (adamw, adamw), "adafactor": (adafactor, adafactor)}[config.name]
     by_label = {"matrix": groups[0], "rest": groups[1], "frozen": optax.set_to_zero()}
-    return in_dtype(optax.partition(by_label, labels(params)), policy)
+    return in_dtype(optax.partition(by_label, labels), policy)

@@ -1,0 +1,172 @@
+"""The training step: gradients of the loss, then a guarded update. Both are pure and jitted.
+
+Two functions rather than one: the batch comes in several shapes, the update in one, and each compiles for itself.
+Shapes: a batch is [b, ...], or [a, b, ...] with `accumulate` micro-batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Bool, Float, Int
+from jax.sharding import Mesh
+
+from needlex.batch import Batch, Pairs
+from needlex.losses.config import LossConfig
+from needlex.losses.contrastive import clip_loss
+from needlex.losses.tokens import TokenSums, token_sums
+from needlex.model.seq2seq import Seq2Seq
+from needlex.precision import Policy
+from needlex.sharding import replicated
+from needlex.types import Key
+
+
+class TrainState(NamedTuple):
+    """Everything that an update changes."""
+
+    params: Any
+    """Array leaves of the model: float32 masters."""
+    optimizer: Any
+    step: Int[Array, ""]
+    """Updates tried so far, skipped ones included."""
+    key: Key
+    """Root of the run's randomness on device; folded with the step, never replaced."""
+    skipped: Int[Array, ""]
+    """Updates skipped as non-finite."""
+    skipped_run: Int[Array, ""]
+    """Of these, how many in a row up to now."""
+
+
+class Terms(NamedTuple):
+    """What a step measured before its update."""
+
+    loss: Float[Array, ""]
+    sums: TokenSums
+    contrastive: Float[Array, ""]
+
+
+class UpdateInfo(NamedTuple):
+    """What an update did."""
+
+    norm: Float[Array, ""]
+    """Global gradient norm before clipping."""
+    finite: Bool[Array, "n"]
+    """For every parameter leaf (order of `tree.leaf_paths`), whether its gradient was finite."""
+    applied: Bool[Array, ""]
+    skipped: Int[Array, ""]
+    skipped_run: Int[Array, ""]
+
+
+def batch_sums(model: Seq2Seq, batch: Batch, config: LossConfig, key: Key | None) -> TokenSums:
+    """Token sums of one micro-batch [b, ...]. `key` turns dropout on, with another mask for every row."""
+    keys = None if key is None else jr.split(key, batch.encoder.shape[0])
+
+    def row(encoder, decoder, encoder_segments, decoder_segments, key):
+        return model(encoder, decoder, encoder_segments, decoder_segments, key=key)
+
+    logits = jax.vmap(row)(batch.encoder, batch.decoder, batch.encoder_segments, batch.decoder_segments, keys)
+    return token_sums(logits, batch.targets, batch.classes, batch.decoder_segments != 0, config.class_weights)
+
+
+def pairs_loss(model: Seq2Seq, pairs: Pairs) -> Float[Array, ""]:
+    """CLIP loss of one micro-batch's pairs."""
+    query, tool = jax.vmap(model.embed)(pairs.query), jax.vmap(model.embed)(pairs.tool)
+    return clip_loss(query, tool, pairs.identity, model.contrastive.log_temperature)
+
+
+def loss_fn(
+    params: Any, static: Any, batch: Batch, total: Float[Array, ""], parts: int, config: LossConfig, policy: Policy,
+    key: Key | None = None,
+) -> tuple[Float[Array, ""], Terms]:  # fmt: skip
+    """Loss of one micro-batch as its share of the whole: sums over `total` real tokens, CLIP over `parts`.
+
+    Adding this over the micro-batches gives the loss of the one big batch.
+    """
+    model = eqx.combine(policy.to_compute(params), static)
+    sums = batch_sums(model, batch, config, key)
+    total = jnp.maximum(total, 1.0)
+    loss = sums.weighted_ce / total + config.z_weight * sums.z / total
+    contrastive = jnp.zeros(())
+    if batch.pairs is not None and config.contrastive_weight:
+        contrastive = pairs_loss(model, batch.pairs) / parts
+        # Seen every n-th step only, so n times as heavy then: the same on average.
+        loss = loss + config.contrastive_weight * config.contrastive_every * contrastive
+    return loss, Terms(loss, sums, contrastive)
+
+
+def make_gradients(static: Any, config: LossConfig, policy: Policy, mesh: Mesh, dropout: bool, accumulate: int):
+    """Jitted (batch, params, key, step) -> (float32 gradients, Terms)."""
+    grad = jax.value_and_grad(loss_fn, has_aux=True)
+    whole = replicated(mesh)
+
+    def gradients(batch: Batch, params, key, step):
+        total = jnp.sum(batch.decoder_segments != 0, dtype=jnp.float32)
+        key = jr.fold_in(key, step) if dropout else None
+        if accumulate == 1:
+            (_, terms), grads = grad(params, static, batch, total, 1, config, policy, key)
+            return grads, terms
+        keys = None if key is None else jr.split(key, accumulate)
+
+        def micro(carry, part):
+            (_, terms), grads = grad(params, static, part[0], total, accumulate, config, policy, part[1])
+            return jax.tree.map(jnp.add, carry, (grads, terms)), None
+
+        shapes = jax.eval_shape(lambda: grad(params, static, jax.tree.map(lambda x: x[0], batch), total, 1, config, policy))
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (shapes[1], shapes[0][1]))
+        (grads, terms), _ = jax.lax.scan(micro, zeros, (batch, keys))
+        return grads, terms
+
+    return jax.jit(gradients, out_shardings=whole)
+
+
+def make_update(optimizer: optax.GradientTransformationExtraArgs, clip: float | None, mesh: Mesh):
+    """Jitted (gradients, loss, state) -> (state, UpdateInfo); the state is donated.
+
+    An update with a non-finite loss or gradient changes nothing but the counters.
+    """
+
+    def update(grads, loss, state: TrainState):
+        squares = jnp.stack([jnp.sum(jnp.square(g.astype(jnp.float32))) for g in jax.tree.leaves(grads)])
+        norm = jnp.sqrt(jnp.sum(squares))
+        finite = jnp.isfinite(squares)
+        applied = jnp.all(finite) & jnp.isfinite(norm) & jnp.isfinite(loss)
+        if clip is not None:
+            scale = jnp.minimum(1.0, clip / jnp.maximum(norm, 1e-12))
+            grads = jax.tree.map(lambda g: g * scale, grads)
+        updates, opt = optimizer.update(grads, state.optimizer, state.params, step=state.step)
+        params = optax.apply_updates(state.params, updates)
+        keep = lambda new, old: jax.tree.map(lambda n, o: jnp.where(applied, n, o), new, old)  # noqa: E731
+        missed = 1 - applied.astype(jnp.int32)
+        new = TrainState(
+            keep(params, state.params), keep(opt, state.optimizer), state.step + 1, state.key, state.skipped + missed,
+            (state.skipped_run + 1) * missed,
+        )  # fmt: skip
+        return new, UpdateInfo(norm, finite, applied, new.skipped, new.skipped_run)
+
+    return jax.jit(update, donate_argnums=2, out_shardings=replicated(mesh))
+
+
+def make_evaluate(static: Any, config: LossConfig, policy: Policy, mesh: Mesh):
+    """Jitted (batch, params) -> TokenSums, without dropout."""
+
+    def evaluate(batch: Batch, params):
+        return batch_sums(eqx.combine(policy.to_compute(params), static), batch, config, None)
+
+    return jax.jit(evaluate, out_shardings=replicated(mesh))
+
+
+def init_state(params: Any, optimizer: optax.GradientTransformationExtraArgs, seed: int, mesh: Mesh) -> TrainState:
+    """State of a run at step 0, placed on the mesh."""
+    def build(params):
+        # Distinct buffers: donation would free an array that two fields share.
+        return TrainState(
+            params, optimizer.init(params), jnp.zeros((), jnp.int32), jr.key(seed), jnp.zeros((), jnp.int32),
+            jnp.zeros((), jnp.int32),
+        )  # fmt: skip
+
+    return jax.jit(build, out_shardings=replicated(mesh))(params)
