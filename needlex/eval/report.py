@@ -73,13 +73,20 @@ class Report:
         """All fields as plain, independent dictionaries, numbers and None."""
         return {f.name: copy.deepcopy(getattr(self, f.name)) for f in fields(self)}
 
-    def table(self) -> str:
-        """Figures by number of tools, call type and source, one line each."""
-        rows = []
+    def table(self, most: int = 12) -> str:
+        """Breakdown by number of tools, call type and source: of each the `most` values with most rows."""
+        lines: list[list[Any]] = []
         for group, entries in self.breakdown.items():
-            for value, entry in entries.items():
-                rows.append([f"{group} {value}", *(entry[column] for column in BREAKDOWN)])
-        return _align(["", *BREAKDOWN.values()], rows)
+            shown = set(sorted(entries, key=lambda value: -entries[value]["rows"])[:most])
+            lines += [
+                [f"{group} {value}", *(entry[column] for column in BREAKDOWN)]
+                for value, entry in entries.items()
+                if value in shown
+            ]
+            if len(entries) > len(shown):
+                rest = sum(entry["rows"] for value, entry in entries.items() if value not in shown)
+                lines.append([f"{group}: {len(entries) - len(shown)} more", rest] + [None] * 4)
+        return _align(["", *BREAKDOWN.values()], lines)
 
 
 def summary(reports: Mapping[str, Report]) -> str:

@@ -130,7 +130,7 @@ def slow(data: list[tuple[Example, list[Call] | None]]) -> dict:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pairs)
 def test_agrees_with_the_slow_count(data):
     found = score([e for e, _ in data], [text_of(p) for _, p in data])
