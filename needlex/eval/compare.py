@@ -28,7 +28,7 @@ def json_key(value: Any) -> Hashable:
         return "string", value
     if isinstance(value, Mapping):
         return "object", frozenset((k, json_key(v)) for k, v in value.items())
-    if isinstance(value, Sequence):
+    if isinstance(value, list | tuple):
         return "list", tuple(json_key(v) for v in value)
     raise TypeError(f"{value!r} ({type(value).__name__}) is no JSON value")
 
