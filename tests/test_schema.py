@@ -1,0 +1,181 @@
+"""Whatever form tools, calls and rows come in, one canonical form comes out, or an error that says where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from needlex.schema import Call, Example, Parameter, SchemaError, Tool, parse_tools
+from tests.data.rows import ROWS, calls, examples, shuffled_keys, tools
+
+_TYPES = st.sampled_from(["string", "integer", "boolean", "array"])
+_PLAIN = st.dictionaries(st.text(min_size=1, max_size=8), st.tuples(_TYPES, st.booleans()), max_size=4)
+
+
+@given(parameters=_PLAIN, data=st.data())
+def test_all_forms_of_a_tool_are_one_tool(parameters, data):
+    expected = Tool("f", "d", tuple(Parameter(k, {"type": t}, r) for k, (t, r) in parameters.items()))
+    schema = {
+        "type": "object",
+        "properties": {k: {"type": t} for k, (t, _) in parameters.items()},
+        "required": [k for k, (_, r) in parameters.items() if r],
+    }
+    head = {"name": "f", "description": "d"}
+    flat = {k: {"type": t, "required": r} if r else t for k, (t, r) in parameters.items()}
+    flat_objects = {k: {"type": t, "required": r} for k, (t, r) in parameters.items()}
+    forms = [
+        head | {"parameters": schema},
+        head | {"input_schema": schema},
+        head | {"parameters": json.dumps(schema)},
+        {"type": "function", "function": head | {"parameters": schema}},
+        expected.to_json(),
+        head | {"parameters": flat_objects},
+    ]
+    if parameters.get("type", ("",))[0] != "object" and "$schema" not in parameters:
+        forms.append(head | {"parameters": flat})
+    for form in forms:
+        assert Tool.from_json(shuffled_keys(form, data.draw)) == expected
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"name": "f"},
+        {"name": "f", "description": None},
+        {"name": "f", "parameters": None},
+        {"name": "f", "parameters": {}},
+        {"name": "f", "parameters": "{}"},
+        {"name": "f", "parameters": {"type": "object"}},
+        {"name": "f", "parameters": {"type": "object", "properties": None}},
+        {"name": "f", "parameters": {"type": "object", "properties": {}, "required": None}},
+        {"name": "f", "parameters": {"properties": {}, "required": []}},
+        {"type": "function", "function": {"name": "f"}},
+        {"type": "function", "function": {"name": "f", "parameters": None}},
+    ],
+    ids=json.dumps,
+)
+def test_no_parameters_in_every_form(form):
+    assert Tool.from_json(form) == Tool("f")
+
+
+def test_parameters_called_like_keywords_of_json_schema():
+    flat = {
+        "type": "string",
+        "properties": {"type": "string"},
+        "required": {"type": "boolean"},
+        "x": "integer",
+    }
+    tool = Tool.from_json({"name": "f", "parameters": flat})
+    assert {p.name: p.schema["type"] for p in tool.parameters} == {
+        "type": "string", "properties": "string", "required": "boolean", "x": "integer"
+    }  # fmt: skip
+
+
+@given(tools)
+def test_a_tool_survives_its_own_json(tool):
+    if tool.name.strip():
+        assert Tool.from_json(json.loads(json.dumps(tool.to_json()))) == tool
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (3, "must be an object, not int"),
+        ({}, "without a name"),
+        ({"name": " "}, "without a name"),
+        ({"name": 5}, "without a name"),
+        ({"function": {"description": "d"}}, "without a name"),
+        ({"name": "f", "description": 5}, "'f': 'description' must be a string"),
+        ({"name": "f", "parameters": [1]}, "'f': 'parameters' must be an object, not list"),
+        ({"name": "f", "parameters": "{"}, "'f': 'parameters' is not valid JSON"),
+        ({"name": "f", "parameters": {"a": 5}}, "'f': parameter 'a' must be an object"),
+        ({"name": "f", "parameters": {"a": {"type": {"b": 1}}}}, "'f': the type of parameter 'a'"),
+        ({"name": "f", "parameters": {"a": {"type": [1]}}}, "'f': the type of parameter 'a'"),
+        (
+            {"name": "f", "parameters": {"type": "object", "properties": [1]}},
+            "'properties' must be an object",
+        ),
+        (
+            {"name": "f", "parameters": {"type": "object", "properties": {}, "required": ["a"]}},
+            r"unknown parameters \['a'\]",
+        ),
+        (
+            {"name": "f", "parameters": {"type": "object", "required": "a"}},
+            "'required' must be a list of names",
+        ),
+        (
+            {"name": "f", "parameters": {"type": "object", "required": [[]]}},
+            "'required' must be a list of names",
+        ),
+    ],
+)
+def test_a_malformed_tool_is_refused_by_name(form, message):
+    with pytest.raises(SchemaError, match=message):
+        Tool.from_json(form)
+
+
+@given(calls)
+def test_all_forms_of_a_call_are_one_call(made):
+    for call in made:
+        raw = json.loads(json.dumps(call.to_json()))
+        wrapped = {"type": "function", "function": raw | {"arguments": json.dumps(raw["arguments"])}}
+        assert Call.from_json(raw) == Call.from_json(wrapped) == call
+    assert Call.from_json({"name": "f"}) == Call.from_json({"name": "f", "arguments": None}) == Call("f", {})
+
+
+def test_rows_survive_their_own_json_and_json_strings():
+    for raw, example in zip(ROWS, examples(), strict=True):
+        assert Example.from_json(json.loads(json.dumps(example.to_json()))) == example
+        strings = raw | {"tools": json.dumps(raw["tools"]), "answers": json.dumps(raw["answers"])}
+        assert Example.from_json(strings) == example
+
+
+def test_call_types():
+    call = Call("get_time")
+    tool = Tool("get_time")
+    kinds = [Example("q", (tool,), (call,) * n).call_type for n in range(4)]
+    assert kinds == ["none", "single", "multi", "multi"]
+
+
+_GOOD = {"query": "q", "tools": [{"name": "f", "parameters": {"a": "string"}}], "answers": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query": None}, "without a query"),
+        ({"query": " \n"}, "without a query"),
+        ({"query": 3}, "without a query"),
+        ({"tools": None}, "no tools"),
+        ({"tools": []}, "no tools"),
+        ({"tools": "[]"}, "no tools"),
+        ({"tools": "["}, "'tools' is not valid JSON"),
+        ({"tools": [{"description": "d"}]}, "tool without a name"),
+        ({"tools": [{"name": "f"}, {"name": "f"}]}, r"share the name \['f'\]"),
+        ({"answers": None}, "without 'answers'"),
+        ({"answers": 3}, "without 'answers'"),
+        ({"answers": "oops"}, "'answers' is not valid JSON"),
+        ({"answers": [3]}, "a call must be an object"),
+        ({"answers": [{"arguments": {}}]}, "call without a name"),
+        ({"answers": [{"name": "g"}]}, r"unknown tool 'g'; known: \['f'\]"),
+        ({"answers": [{"name": "f", "arguments": [1]}]}, "'f': 'arguments' must be an object"),
+        ({"answers": [{"name": "f", "arguments": {"b": 1}}]}, r"'f' has undeclared arguments \['b'\]"),
+        ({"answers": '[{"name": "f", "arguments": {"a": NaN}}]'}, "NaN is not a finite number"),
+        ({"answers": '[{"name": "f", "arguments": {"a": -Infinity}}]'}, "-Infinity is not a finite number"),
+        ({"answers": '[{"name": "f", "arguments": {"a": 1e999}}]'}, "1e999 is not a finite number"),
+        ({"answers": "[" * 100_000}, "nested too deeply"),
+    ],
+)
+def test_a_malformed_row_is_refused_with_the_field(change, message):
+    assert Example.from_json(_GOOD)
+    with pytest.raises(SchemaError, match=message):
+        Example.from_json(_GOOD | change)
+
+
+def test_tools_may_be_parsed_already():
+    tool = Tool("f")
+    assert parse_tools([tool, {"name": "g"}]) == (tool, Tool("g"))
+    assert parse_tools({"name": "g"}) == (Tool("g"),)
