@@ -1,27 +1,25 @@
 """Tool-call examples without a network: deterministic, thousands of rows a second.
 
 Each row takes one to three requests drawn from sentence templates (`embedded`), the tools they call, and
-distractors, by preference of the same domain. Evaluation splits never share a query with training, of
-whatever size or seed, because a stable hash of the query decides where it belongs; on top of that,
+distractors, half of them from the same domain. Evaluation splits never share a query with training, of
+whatever size and seed, because a stable hash of the query decides where it belongs; on top of that,
 `unseen_values` uses only values and `unseen_templates` only wordings that training never uses.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Any
 
-from needlex.data.embedded.chat import RIVALS, chat_templates
-from needlex.data.embedded.domains import own_sources
+from needlex.data.embedded.catalogue import CHAT_STAND_INS, SHARED_SLOTS, catalogue
 from needlex.data.embedded.held_out import query_held_out
-from needlex.data.embedded.home import home_sources
-from needlex.data.embedded.source import ToolSource
+from needlex.data.embedded.pools import pick
 from needlex.data.embedded.templates import Draw, Template
-from needlex.schema import Call, Example, Tool
+from needlex.data.embedded.wording import say, share
+from needlex.schema import Call, Example
 
 SPLITS = ("train", "validation", "seen_values", "unseen_values", "unseen_templates", "unseen_names")
 MAX_TOOLS = 10
@@ -36,9 +34,9 @@ class GenerateConfig:
     held_out_rows: int = 300
     """Rows of each other split."""
     seed: int = 0
-    """The same seed gives the same rows; a split of more rows begins with those of one of fewer."""
+    """The same seed gives the same rows; more rows of a split begin with the fewer."""
     tool_weights: tuple[float, ...] = (0.26, 0.2, 0.16, 0.12, 0.08, 0.06, 0.04, 0.03, 0.03, 0.02)
-    """Share of rows with 1, 2, ..., 10 tools (needs no sum of one)."""
+    """Share of rows with 1, 2, ..., 10 tools (any scale)."""
     none_share: float = 0.12
     """Share of rows whose right answer is no call."""
     multi_share: float = 0.15
@@ -61,301 +59,180 @@ class GenerateConfig:
 
 
 def generate(config: GenerateConfig, split: str = "train") -> list[Example]:
-    """All rows of one split.
+    """All rows of one split, `config.rows` for `train` and `config.held_out_rows` for any other.
 
-    **Raises:** `ValueError` for an unknown split; `RuntimeError` when a split cannot give that many
-    different rows.
+    **Raises:** `ValueError` for an unknown split; `RuntimeError` when it cannot give that many different rows.
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
     wanted = config.rows if split == "train" else config.held_out_rows
+    maker = _Maker(config, split)
     rows: list[Example] = []
     seen: set[tuple] = set()
-    misses = 0
-    candidates = _candidates(config, split)
-    while len(rows) < wanted:
-        example = next(candidates)
+    for _ in range(1000 + 200 * wanted):
+        if len(rows) == wanted:
+            return rows
+        example = maker.row()
         key = (example.query, tuple(t.name for t in example.tools))
-        if query_held_out(example.query) == (split == "train") or key in seen:
-            misses += 1
-            if misses > 1000 + 100 * wanted:
-                raise RuntimeError(f"split {split!r} cannot give {wanted} different rows; ask for fewer")
-            continue
-        seen.add(key)
-        rows.append(example)
-    return rows
-
-
-@dataclass(frozen=True)
-class _Book:
-    """All that can be asked for, prepared once for one choice of templates."""
-
-    sources: tuple[ToolSource, ...]
-    templates: dict[str, tuple[tuple[Template, ...], ...]]
-    """Templates by tool, grouped by combination."""
-    chat: tuple[Template, ...]
-    by_domain: dict[str, tuple[ToolSource, ...]]
+        if query_held_out(example.query) != (split == "train") and key not in seen:
+            seen.add(key)
+            rows.append(example)
+    raise RuntimeError(f"split {split!r} cannot give {wanted} different rows; ask for fewer")
 
 
 @cache
-def _sources() -> tuple[ToolSource, ...]:
-    sources = (*home_sources(), *own_sources())
-    names = [s.tool.name for s in sources]
-    assert len(set(names)) == len(names), sorted(n for n in names if names.count(n) > 1)
-    return sources
+def _templates(unseen: bool) -> dict[str, tuple[tuple[Template, ...], ...]]:
+    """Templates by tool, grouped by combination; tools without any are left out."""
+    groups = {n: (s.unseen if unseen else s.trained).values() for n, s in catalogue().sources.items()}
+    return {name: tuple(found) for name, found in groups.items() if found}
 
 
 @cache
-def _book(unseen: bool) -> _Book:
-    sources, (trained_chat, unseen_chat) = _sources(), chat_templates()
-    templates = {
-        s.tool.name: tuple(v for v in (s.unseen if unseen else s.trained).values() if v) for s in sources
-    }
-    by_domain: dict[str, list[ToolSource]] = {}
-    for source in sources:
-        by_domain.setdefault(source.domain, []).append(source)
-    return _Book(
-        sources,
-        {name: groups for name, groups in templates.items() if groups},
-        tuple(unseen_chat if unseen else trained_chat),
-        {domain: tuple(members) for domain, members in by_domain.items()},
-    )
-
-
-@cache
-def _trained_skeletons() -> frozenset[str]:
-    """Wordings (values left out) that training templates were seen to give, so that `unseen_templates` gives others."""
-    random, found = Random("skeletons"), set()
-    for groups in _book(False).templates.values():
+def _trained_wordings() -> frozenset[str]:
+    """Wordings that training templates were seen to give: a held-out template may give some of them too."""
+    random, found = Random("wordings"), set()
+    for groups in _templates(False).values():
         for template in (t for group in groups for t in group):
-            for _ in range(40):
-                if draw := template.draw(random):
-                    found.add(_skeleton(draw))
+            found.update(draw.wording() for _ in range(60) if (draw := template.draw(random)))
     return frozenset(found)
 
 
-def _skeleton(draw: Draw) -> str:
-    return " ".join("".join(draw.skeleton).lower().split())
-
-
-def _candidates(config: GenerateConfig, split: str) -> Iterator[Example]:
-    """An endless stream of rows, before those of the wrong side of the query hash are dropped."""
-    # A string seeds `Random` through SHA-512: the same on every machine.
-    random = Random(f"{config.seed}/{split}")
-    maker = _Maker(config, split, random)
-    while True:
-        example = maker.row()
-        if example is not None:
-            yield example
-
-
 class _Maker:
-    """Draws rows of one split."""
+    """Draws rows of one split, before those on the wrong side of the query hash are dropped."""
 
-    def __init__(self, config: GenerateConfig, split: str, random: Random):
-        self.config, self.random = config, random
+    def __init__(self, config: GenerateConfig, split: str):
+        self.config = config
+        # A string seeds `Random` through SHA-512: the same on every machine.
+        self.random = Random(f"{config.seed}/{split}")
+        self.book = catalogue()
+        self.names = tuple(self.book.sources)
         self.held_out_values = split == "unseen_values"
         self.unseen_templates = split == "unseen_templates"
-        self.book = _book(self.unseen_templates)
-        self.callable = tuple(s for s in self.book.sources if s.tool.name in self.book.templates)
-        self.counts = tuple(range(1, MAX_TOOLS + 1))
+        self.templates = _templates(self.unseen_templates)
+        self.callable = tuple(self.templates)
+        self.chat = self.book.unseen_chat if self.unseen_templates else self.book.chat
 
-    def row(self) -> Example | None:
-        """One row, or `None` when the draw came to nothing (too few tools for the calls, no acceptable text)."""
-        random = self.random
-        tools = random.choices(self.counts, self.config.tool_weights)[0]
-        kind = random.random()
+    def row(self) -> Example:
+        """One row; its kind and its number of tools are settled first, so that failed draws shift no share."""
+        tools = self.random.choices(range(1, MAX_TOOLS + 1), self.config.tool_weights)[0]
+        kind = self.random.random()
+        make: Callable[[int], Example | None] = self._single
         if kind < self.config.none_share:
-            return self._none_row(tools)
-        if kind < self.config.none_share + self.config.multi_share:
-            return self._multi_row(max(tools, 1))
-        request = self._request(self._pick(self.callable))
-        if request is None:
-            return None
-        source, draw = request
-        query = _dress(draw, random)
-        return self._example(query, [source], [draw], tools)
+            make = self._chat if self.random.random() < 0.3 else self._near_miss
+        elif kind < self.config.none_share + self.config.multi_share:
+            make = self._shared if self.random.random() < 0.35 else self._multi
+        for _ in range(10_000):
+            if (example := make(tools)) is not None:
+                return example
+        raise RuntimeError(f"no row of {tools} tools came up in 10000 draws")
 
-    def _none_row(self, tools: int) -> Example | None:
-        if self.random.random() < 0.3:
-            draw = self._pick(self.book.chat).draw(self.random, self.held_out_values)
-            if draw is None or (self.held_out_values and not draw.open_values):
-                return None
-            draw.arguments.clear()
-            offered = self._distractors([], tools, RIVALS, self._pick(self.book.sources).domain)
-            return _finish(_dress(draw, self.random), offered, [], "embedded/chat", self.random)
-        request = self._request(self._pick(self.callable))
-        if request is None:
+    def _single(self, tools: int) -> Example | None:
+        name = pick(self.random, self.callable)
+        draw = self._draw(name)
+        if draw is None:
             return None
-        source, draw = request
-        offered = self._distractors([source], tools, source.rivals, source.domain)
-        return _finish(
-            _dress(draw, self.random), offered, [], f"embedded/none/{source.tool.name}", self.random
-        )
+        query, arguments = say([draw], self.random)
+        return self._finish(query, [(name, arguments[0])], tools)
 
-    def _multi_row(self, tools: int) -> Example | None:
-        random = self.random
-        wanted = 2 if random.random() < 0.75 else 3
-        first = self._pick(self.callable)
-        chosen = [first]
-        for _ in range(wanted - 1):
-            kind = random.random()
+    def _near_miss(self, tools: int) -> Example | None:
+        name = pick(self.random, self.callable)
+        draw = self._draw(name)
+        if draw is None:
+            return None
+        domain, query = self.book.sources[name].domain, say([draw], self.random)[0]
+        return self._none(query, tools, {name} | self.book.stand_ins[name], domain, f"near_miss/{name}")
+
+    def _chat(self, tools: int) -> Example | None:
+        draw = pick(self.random, self.chat).draw(self.random, self.held_out_values)
+        if draw is None or (self.held_out_values and not draw.is_open):
+            return None
+        domain = pick(self.random, tuple(self.book.by_domain))
+        return self._none(say([draw], self.random)[0], tools, CHAT_STAND_INS, domain, "chat")
+
+    def _multi(self, tools: int) -> Example | None:
+        """Two or three requests in one query: of one tool, of one domain, or of any."""
+        wanted = 2 if self.random.random() < 0.75 else 3
+        names = [pick(self.random, self.callable)]
+        while len(names) < wanted:
+            kind = self.random.random()
+            near = self.book.by_domain[self.book.sources[names[0]].domain]
             if tools == 1 or kind < 0.25:
-                chosen.append(chosen[-1])
-            elif kind < 0.6:
-                chosen.append(self._pick(self.book.by_domain[first.domain]))
+                names.append(names[-1])
             else:
-                chosen.append(self._pick(self.callable))
-        names = {s.tool.name for s in chosen}
-        if len(names) > tools or _rivals(chosen) or not names <= self.book.templates.keys():
+                names.append(pick(self.random, near if kind < 0.6 else self.callable))
+        if len(set(names)) > tools or any(a in self.book.rivals[b] for a in names for b in names):
             return None
-        requests = [self._request(s) for s in chosen]
-        draws = [r[1] for r in requests if r is not None]
+        draws = [draw for name in names if (draw := self._draw(name)) is not None]
         if len(draws) < wanted:
             return None
-        calls = [
-            json.dumps(d.arguments, sort_keys=True) + s.tool.name for s, d in zip(chosen, draws, strict=True)
-        ]
-        if len(set(calls)) < wanted:
-            return None
-        distinct = list({s.tool.name: s for s in chosen}.values())
-        offered = self._distractors(distinct, tools - len(distinct), frozenset(), first.domain) + [
-            s.tool for s in distinct
-        ]
-        query = _join(draws, random)  # first: it may lower the case of the arguments
-        made = [Call(s.tool.name, d.arguments) for s, d in zip(chosen, draws, strict=True)]
-        return _finish(query, offered, made, "embedded/multi", random)
+        query, arguments = say(draws, self.random)
+        return self._finish(query, list(zip(names, arguments, strict=True)), tools)
 
-    def _example(self, query: str, called: list[ToolSource], draws: list[Draw], tools: int) -> Example | None:
-        offered = [s.tool for s in called] + self._distractors(
-            called, tools - len(called), frozenset(), called[0].domain
+    def _shared(self, tools: int) -> Example | None:
+        """One request that names several values, `in Paris and London`: a call each."""
+        name = pick(self.random, self.callable)
+        slot = SHARED_SLOTS.get(name)
+        draw = self._draw(name) if slot else None
+        if slot is None or draw is None:
+            return None
+        if not share(draw, slot, 2 if self.random.random() < 0.75 else 3, self.random):
+            return None
+        query, (arguments,) = say([draw], self.random)
+        return self._finish(query, [(name, {**arguments, slot: value}) for value in arguments[slot]], tools)
+
+    def _draw(self, name: str) -> Draw | None:
+        groups = self.templates.get(name)
+        draw = (
+            pick(self.random, pick(self.random, groups)).draw(self.random, self.held_out_values)
+            if groups
+            else None
         )
-        calls = [Call(s.tool.name, d.arguments) for s, d in zip(called, draws, strict=True)]
-        return _finish(query, offered, calls, f"embedded/{called[0].domain}", self.random)
+        if draw is None or (self.held_out_values and not draw.is_open):
+            return None
+        if self.unseen_templates and draw.wording() in _trained_wordings():
+            return None
+        return draw
 
-    def _request(self, source: ToolSource) -> tuple[ToolSource, Draw] | None:
-        groups = self.book.templates[source.tool.name] if source.tool.name in self.book.templates else ()
-        if not groups:
+    def _finish(
+        self, query: str, calls: Sequence[tuple[str, Mapping[str, Any]]], tools: int
+    ) -> Example | None:
+        made = tuple(Call(name, arguments) for name, arguments in calls)
+        if any(a == b for i, a in enumerate(made) for b in made[:i]):
             return None
-        draw = self._pick(self._pick(groups)).draw(self.random, self.held_out_values)
-        if draw is None or (self.held_out_values and not draw.open_values):
-            return None
-        if self.unseen_templates and _skeleton(draw) in _trained_skeletons():
-            return None
-        return source, draw
+        called = list(dict.fromkeys(name for name, _ in calls))
+        domain = self.book.sources[called[0]].domain
+        offered = called + self._distractors(called, tools - len(called), (), domain)
+        source = f"embedded/{domain}" if len(made) == 1 else "embedded/multi"
+        return self._example(query, offered, made, tools, source)
+
+    def _none(
+        self, query: str, tools: int, barred: Collection[str], domain: str, kind: str
+    ) -> Example | None:
+        return self._example(
+            query, self._distractors([], tools, barred, domain), (), tools, f"embedded/{kind}"
+        )
 
     def _distractors(
-        self, called: list[ToolSource], count: int, rivals: frozenset[str], domain: str
-    ) -> list[Tool]:
+        self, called: Sequence[str], count: int, barred: Collection[str], domain: str
+    ) -> list[str]:
         """Tools that are not called: half of them of the same domain, none that could serve as well."""
-        taken = {s.tool.name for s in called}
-        rivals = rivals.union(*(s.rivals for s in called))
-        offered: list[Tool] = []
-        for attempt in range(8 * count):
+        taken = {*called, *barred}.union(*(self.book.rivals[name] for name in called))
+        offered: list[str] = []
+        near = self.book.by_domain[domain]
+        for attempt in range(20 * count):
             if len(offered) == count:
                 break
-            near = attempt < 3 * count and self.random.random() < 0.5
-            source = self._pick(self.book.by_domain[domain] if near else self.book.sources)
-            if source.tool.name not in taken and not source.rivals & rivals:
-                taken.add(source.tool.name)
-                rivals = rivals | source.rivals
-                offered.append(source.tool)
+            close = attempt < 3 * count and self.random.random() < 0.5
+            name = pick(self.random, near if close else self.names)
+            if name not in taken:
+                taken |= {name} | self.book.rivals[name]
+                offered.append(name)
         return offered
 
-    def _pick(self, items):
-        return items[int(self.random.random() * len(items))]
-
-
-def _rivals(sources: list[ToolSource]) -> bool:
-    """Whether two different tools could serve one of the requests."""
-    distinct = list({s.tool.name: s for s in sources}.values())
-    return any(a.rivals & b.rivals for i, a in enumerate(distinct) for b in distinct[:i])
-
-
-def _finish(query: str, tools: list[Tool], calls: list[Call], source: str, random: Random) -> Example | None:
-    if not tools:
-        return None
-    random.shuffle(tools)
-    return Example(query, tuple(tools), tuple(calls), source)
-
-
-# How people dress up a request -----------------------------------------------------------------------
-
-_QUESTION = re.compile(
-    r"(what|how|who|where|when|which|why|is|are|am|do|does|did|will|can|could|any|has|got|whats)\b",
-    re.IGNORECASE,
-)
-_VERB = re.compile(
-    r"(turn|set|switch|open|close|lock|unlock|play|pause|stop|start|add|put|send|call|text|email|remind|show|find|"
-    r"take|make|book|order|cancel|delete|remove|create|tell|give|get|read|check|convert|calculate|translate|"
-    r"schedule|move|track|log|record|search|change|adjust|skip|mute|unmute|resume|raise|lower|shut|increase|"
-    r"decrease|roll|pick|define|reserve|transfer|pay|navigate|launch|wake|announce|broadcast|look|write)\b"
-)
-_BEFORE = ("please ", "can you ", "could you ", "can you please ", "could you please ", "would you ", "hey, ",
-           "I want you to ", "I need you to ", "go ahead and ", "just ", "would you please ", "ok, ")  # fmt: skip
-_AFTER = (" please", ", please", ", thanks", " for me", " now", ", thank you", " right away")
-_JOINTS = (
-    " and ",
-    " and then ",
-    ", then ",
-    ", and also ",
-    ". then ",
-    ", ",
-    " and also ",
-    "; ",
-    ". also ",
-    " plus ",
-)
-_FIRM_JOINTS = (", and then ", ". then ", "; ", ". also ", ". after that ", ". next, ")
-
-
-def _dress(draw: Draw, random: Random) -> str:
-    """Politeness, capitals and punctuation, each in a share of the rows; open values stay as they are."""
-    text = draw.text()
-    return _present(_polite(text, draw, random), _starts_with_value(text, draw), [draw], random)
-
-
-def _polite(text: str, draw: Draw, random: Random) -> str:
-    chance = random.random()
-    if chance < 0.16 and _VERB.match(text):
-        return random.choice(_BEFORE) + text
-    if chance < 0.24 and _VERB.match(text) and not draw.loose_end and "please" not in text:
-        return text + random.choice(_AFTER)
-    return text
-
-
-def _starts_with_value(text: str, draw: Draw) -> bool:
-    return any(text.startswith(v) for v in draw.open_values)
-
-
-def _present(text: str, fixed_start: bool, draws: list[Draw], random: Random) -> str:
-    style = random.random()
-    if style < 0.2:  # all in lower case: the values with it
-        text = text.lower()
-        for draw in draws:
-            draw.arguments = {k: _lower(v, draw.open_values) for k, v in draw.arguments.items()}
-    elif style < 0.65 and not fixed_start:
-        text = text[0].upper() + text[1:]
-    ending = random.random()
-    asks = bool(_QUESTION.match(text))
-    if ending < (0.5 if asks else 0.25) and text[-1].isalnum():
-        text += "?" if asks else "." if random.random() < 0.85 else "!"
-    return text
-
-
-def _lower(value, open_values: list[str]):
-    if isinstance(value, list):
-        return [_lower(v, open_values) for v in value]
-    return value.lower() if isinstance(value, str) and value in open_values else value
-
-
-def _join(draws: list[Draw], random: Random) -> str:
-    texts = []
-    for i, draw in enumerate(draws):
-        text = draw.text()
-        if i:
-            joints = _FIRM_JOINTS if draws[i - 1].loose_end else _JOINTS
-            texts.append(random.choice(joints))
-        texts.append(_polite(text, draw, random) if i == 0 and not draw.loose_end else text)
-    text = "".join(texts)
-    return _present(text, _starts_with_value(text, draws[0]), draws, random)
+    def _example(
+        self, query: str, offered: list[str], calls: tuple[Call, ...], tools: int, source: str
+    ) -> Example | None:
+        if len(offered) != tools:
+            return None
+        self.random.shuffle(offered)
+        return Example(query, tuple(self.book.sources[n].tool for n in offered), calls, source)

@@ -15,83 +15,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from needlex.data.embedded.domains import EXTRA, sentence_templates
-from needlex.data.embedded.source import ToolSource, make_source, parse_tool
+from needlex.data.embedded.pools import Closed, Pool
+from needlex.data.embedded.source import read_tools
 from needlex.data.embedded.templates import Template, compile_expression
-from needlex.data.embedded.values import Closed, Pool, pools
-
-_STATES = "on|off|open|closed|opening|closing|locked|unlocked"
-_COVERS = "awning|blind|curtain|door|garage|gate|shade|shutter|window"
-_COLORS = "white|black|red|orange|yellow|green|blue|purple|brown|pink|turquoise"
-_FAN_MODES = "auto|on|off|low|medium|high|top|middle|focus|diffuse"
-_MEDIA = "artist|album|track|playlist|podcast|movie|tv_show"
-_PART = "hours:int, minutes:int, seconds:int"
-_WHICH = "name, start_hours:int, start_minutes:int, start_seconds:int, area"
-
-_TOOLS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
-    # name: (domain, description, parameters, rival groups)
-    "turn_on": ("home", "Turn on a device, or all lights or fans of an area or floor.",
-                "name, area, floor, domain:light|fan", ("switch",)),
-    "turn_off": ("home", "Turn off a device, or all lights or fans of an area or floor.",
-                 "name, area, floor, domain:light|fan", ("switch",)),
-    "open_cover": ("home", "Open blinds, curtains, doors, gates or other covers.",
-                   f"name, area, floor, device_class:{_COVERS}", ("cover",)),
-    "close_cover": ("home", "Close blinds, curtains, doors, gates or other covers.",
-                    f"name, area, floor, device_class:{_COVERS}", ("cover",)),
-    "set_cover_position": ("home", "Move a cover or valve to a position in percent.",
-                           f"name, area, position*:int, device_class:{_COVERS}", ()),
-    "open_valve": ("home", "Open a valve.", "name*, area, floor", ("cover",)),
-    "close_valve": ("home", "Close a valve.", "name*, area, floor", ("cover",)),
-    "lock": ("home", "Lock a door, gate or container.", "name*, area", ()),
-    "unlock": ("home", "Unlock a door, gate or container.", "name*, area", ()),
-    "activate_scene": ("home", "Activate a scene.", "name*, area", ()),
-    "press_button": ("home", "Press a button.", "name*", ()),
-    "run_script": ("home", "Run a script.", "name*", ()),
-    "set_light": ("home", "Set brightness (percent), color or color temperature (kelvin) of lights.",
-                  f"name, area, floor, brightness:int, color:{_COLORS}, color_temperature:int", ()),
-    "set_temperature": ("climate", "Set the target temperature.", "name, area, floor, temperature*:num", ()),
-    "get_temperature": ("climate", "Get the temperature of a room or thermostat.", "name, area", ()),
-    "set_fan_mode": ("climate", "Set the fan mode of the air conditioning.",
-                     f"name, area, floor, fan_mode*:{_FAN_MODES}", ()),
-    "set_fan_speed": ("climate", "Set the speed of a fan in percent.", "name, area, floor, percentage*:int", ()),
-    "get_state": ("home", "Ask for the state of a device, or of all devices of a kind.",
-                  f"name, area, floor, domain:light|fan|switch|lock, device_class:{_COVERS}, state:{_STATES}", ()),
-    "locate_person": ("presence", "Find out where a person is.", "name*", ()),
-    "check_presence": ("presence", "Check whether a person is in a place.", "name*, zone*", ()),
-    "list_present": ("presence", "Find out who is in a place.", "zone*", ()),
-    "get_current_date": ("clock", "Get the current date.", "", ()),
-    "get_current_time": ("clock", "Get the current time.", "", ()),
-    "start_timer": ("timer", "Start a timer.", f"name, {_PART}", ()),
-    "delay_command": ("timer", "Carry out a spoken command after a delay.", f"command*, {_PART}", ("delay",)),
-    "increase_timer": ("timer", "Add time to a running timer.", f"{_WHICH}, {_PART}", ()),
-    "decrease_timer": ("timer", "Take time off a running timer.", f"{_WHICH}, {_PART}", ()),
-    "cancel_timer": ("timer", "Cancel a timer.", _WHICH, ("cancel",)),
-    "cancel_all_timers": ("timer", "Cancel all timers.", "area", ("cancel",)),
-    "pause_timer": ("timer", "Pause a timer.", _WHICH, ()),
-    "resume_timer": ("timer", "Resume a paused timer.", _WHICH, ()),
-    "get_timer_status": ("timer", "Ask how much time is left on a timer.", _WHICH, ()),
-    "add_shopping_item": ("lists", "Add an item to the shopping list.", "item*", ("list_add",)),
-    "remove_shopping_item": ("lists", "Remove an item from the shopping list.", "item*", ("list_remove",)),
-    "add_list_item": ("lists", "Add an item to a named list.", "list*, item*", ("list_add",)),
-    "complete_list_item": ("lists", "Check off an item of a named list.", "list*, item*", ("list_remove",)),
-    "remove_list_item": ("lists", "Remove an item from a named list.", "list*, item*", ("list_remove",)),
-    "play_media": ("media", "Play music, a podcast, a movie or a show.",
-                   f"query*, media_class:{_MEDIA}, name, area", ("play",)),
-    "next_track": ("media", "Skip to the next track.", "name, area", ()),
-    "previous_track": ("media", "Go back to the previous track.", "name, area", ()),
-    "pause_media": ("media", "Pause what is playing.", "name, area", ()),
-    "resume_media": ("media", "Resume paused media.", "name, area", ()),
-    "mute": ("media", "Mute a media player.", "name", ()),
-    "unmute": ("media", "Unmute a media player.", "name", ()),
-    "set_volume": ("media", "Set the volume to a level in percent.", "name, area, level*:int", ("volume",)),
-    "change_volume": ("media", "Turn the volume up or down.",
-                      "name, area, floor, direction*:up|down, amount:int", ("volume",)),
-    "start_vacuum": ("cleaning", "Let a robot vacuum clean.", "name, area, floor", ("clean",)),
-    "dock_vacuum": ("cleaning", "Send a robot vacuum back to its base.", "name*", ("dock",)),
-    "start_mowing": ("cleaning", "Let the lawn mower start.", "name", ("clean",)),
-    "dock_mower": ("cleaning", "Stop the lawn mower and send it back to its dock.", "name", ("dock",)),
-    "broadcast": ("messages", "Announce a message on all speakers of the home.", "message*", ()),
-}  # fmt: skip
+from needlex.data.embedded.values import pools
+from needlex.schema import Tool
 
 
 @dataclass(frozen=True)
@@ -119,7 +47,6 @@ _GROUP = {"is": "are", "light": "lights"}
 _SINGLE = {"is": "is"}
 _PERSON = {"is": "is", "the": " "}
 _LIT = {"set": "(set|turn|change|make)"}
-_TIMER_SKIP = r"\{area\} timer"
 _PERCENT = r"bright|\{name\}|lights"
 
 
@@ -147,7 +74,7 @@ def _switch(state: str) -> list[_Rule]:
 
 
 def _timer(tool: str) -> list[_Rule]:
-    return [_Rule(tool, skip=_TIMER_SKIP)]
+    return [_Rule(tool, skip=r"\{area\} timer")]
 
 
 _RULES: dict[str, list[_Rule]] = {
@@ -319,42 +246,20 @@ def _spellings(template: str) -> list[str]:
     return [s for c in choices for s in _spellings(template[: match.start()] + c + template[match.end() :])]
 
 
-def home_sources() -> list[ToolSource]:
-    """The smart home's tools with their templates. Deterministic for one version of the intents package."""
-    templates: dict[str, list[Template]] = {name: [] for name in _TOOLS}
+def home_tools() -> list[tuple[Tool, str, list[Template]]]:
+    """The smart home's tools with domain and templates. Deterministic for one version of the intents package."""
     pool = {**pools(), **_closed_lists()}
+    tools = read_tools("home.txt", pool)
+    templates = {tool.name: found for tool, _, found in tools}
     original = {**_english()["expansion_rules"], **_OVERRIDES}
     for intent, rules in _RULES.items():
         for block in _english()["intents"][intent]["data"]:
-            rule = _rule_of(block, rules)
-            if rule is None:
-                continue
-            names = {k: pool[rule.lists.get(k, v)] for k, v in _LISTS.items()}
-            available = {**pool, **names}
-            for sentence in block["sentences"]:
-                if rule.skip and re.search(rule.skip, sentence):
-                    continue
-                fixed, text = dict(rule.fixed), sentence
-                if intent == "HassSetVolumeRelative" and (way := re.search("volume_step_(up|down)", text)):
-                    fixed["direction"] = way[1]
-                for half in re.findall(r"\{timer_half:(\w+)\}", text):
-                    fixed[half] = 30
-                if rule.tool.endswith("_list_item"):
-                    text = text.replace("{name}", "{name:list}")
-                for pattern, replacement in _REWRITES:
-                    text = pattern.sub(replacement, text)
-                templates[rule.tool].append(
-                    _template(text, block, fixed, original | dict(rule.rules), available, rule)
-                )
+            if rule := _rule_of(block, rules):
+                templates[rule.tool] += _templates(block, rule, original, pool)
     for text, combination, fixed in _media_sentences():
         part = compile_expression(text, original, pool)
         templates["play_media"].append(Template(text, combination, part, fixed))
-    for name, lines in EXTRA.items():
-        templates[name] += sentence_templates([lines], pool)
-    return [
-        make_source(parse_tool(name, description, parameters), domain, templates[name], rivals)
-        for name, (domain, description, parameters, rivals) in _TOOLS.items()
-    ]
+    return tools
 
 
 def _rule_of(block: Mapping[str, Any], rules: list[_Rule]) -> _Rule | None:
@@ -367,28 +272,47 @@ def _rule_of(block: Mapping[str, Any], rules: list[_Rule]) -> _Rule | None:
     return None
 
 
-def _template(text, block, fixed, rules, available, rule) -> Template:
-    combination = block["metadata"]["slot_combination"] + ("+" + ",".join(fixed) if fixed else "")
+def _templates(
+    block: Mapping[str, Any], rule: _Rule, original: Mapping[str, str], pool: Mapping[str, Pool]
+) -> list[Template]:
+    names = {**pool, **{k: pool[rule.lists.get(k, v)] for k, v in _LISTS.items()}}
     must = re.compile(rule.must) if rule.must else None
-    return Template(text, combination, compile_expression(text, rules, available), fixed, must)
+    found = []
+    for text in block["sentences"]:
+        if rule.skip and re.search(rule.skip, text):
+            continue
+        fixed = dict(rule.fixed)
+        if way := re.search("volume_step_(up|down)", text):
+            fixed["direction"] = way[1]
+        for unit in re.findall(r"\{timer_half:(\w+)\}", text):
+            fixed[unit] = 30
+        if rule.tool.endswith("_list_item"):
+            text = text.replace("{name}", "{name:list}")
+        for pattern, replacement in _REWRITES:
+            text = pattern.sub(replacement, text)
+        combination = ",".join([block["metadata"]["slot_combination"], *fixed])
+        part = compile_expression(text, {**original, **rule.rules}, names)
+        found.append(Template(text, combination, part, fixed, must))
+    return found
 
 
 def _media_sentences() -> list[tuple[str, str, dict[str, str]]]:
     """`HassMediaSearchAndPlay`, with titles that fit the class that is named."""
     sentences = []
-    classes = {"artist": "artist", "album": "album", "song": "track", "playlist": "playlist", "podcast": "podcast",
-               "movie": "movie", "show": "tv_show"}  # fmt: skip
+    classes = {
+        "artist": "artist", "album": "album", "song": "track", "playlist": "playlist", "podcast": "podcast",
+        "movie": "movie", "show": "tv_show",
+    }  # fmt: skip
     for block in _english()["intents"]["HassMediaSearchAndPlay"]["data"]:
         combination = block["metadata"]["slot_combination"]
         for sentence in block["sentences"]:
             text = sentence.replace("{name}", "{player:name}")
             for pool, value in classes.items():
-                query = text.replace("{search_query}", "{%s:query}" % pool)
+                query = text.replace("{search_query}", f"{{{pool}:query}}")
                 if "{media_class}" in query:
                     word = {"show": "[tv] show", "song": "(song|track)"}.get(pool, pool)
-                    sentences.append(
-                        (query.replace("{media_class}", word), combination, {"media_class": value})
-                    )
+                    query = query.replace("{media_class}", word)
+                    sentences.append((query, f"{combination},{value}", {"media_class": value}))
                 elif pool in ("artist", "song", "movie", "playlist"):
                     sentences.append((query, combination, {}))
     return sentences

@@ -24,13 +24,13 @@ from hassil.expression import (
 )
 from hassil.parse_expression import parse_sentence
 
-from needlex.data.embedded.values import Pool
+from needlex.data.embedded.pools import Pool, pick
 
 _SPACES = re.compile(r"\s+")
-_SPACE_BEFORE = re.compile(r" ([,.?!])")
-_COUNTED = re.compile(
-    r"\b(\d+)([ -])(hour|minute|second|day|degree|night|mile|step|kilometer)s?\b(?=( \w+)?)"
-)
+_SPACE_BEFORE = re.compile(r" ([,.?!:])")
+_ONE = re.compile(r"\b(1|one) (hour|minute|second)s\b")
+_AN = re.compile(r"\b([Aa]) (?=(?:[aei]\w|o(?!ne)\w|8|11\b|18\b))")
+_SLOT = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
 
 
 @dataclass
@@ -40,32 +40,26 @@ class Draw:
     random: Random
     held_out: bool = False
     """Whether open slots take the values that training never sees."""
+    arguments: dict[str, Any] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
     skeleton: list[str] = field(default_factory=list)
     """As `parts`, with `{pool}` in place of each value."""
-    arguments: dict[str, Any] = field(default_factory=dict)
-    open_values: list[str] = field(default_factory=list)
+    slots: list[tuple[int, str, Pool]] = field(default_factory=list)
+    """Where in `parts` a value stands, the slot it fills and the pool it is from."""
+    spoken: list[str] = field(default_factory=list)
+    """Values that stand in the query letter by letter."""
+    is_open: bool = False
+    """Whether a value comes from an open slot."""
     loose_end: bool = False
     """Whether the last part is free text, whose end a listener can only guess."""
 
     def text(self) -> str:
-        return _tidy("".join(self.parts))
+        text = _SPACE_BEFORE.sub(r"\1", _SPACES.sub(" ", "".join(self.parts)).strip())
+        return _AN.sub(r"\1n ", _ONE.sub(r"\1 \2", text))
 
-
-def _tidy(text: str) -> str:
-    text = _SPACE_BEFORE.sub(r"\1", _SPACES.sub(" ", text).strip())
-    return _COUNTED.sub(_agree, text)
-
-
-def _agree(match: re.Match[str]) -> str:
-    """`1 hours` and `5 minute from` become English; `5-minute timer` and `5 minute timer` stay."""
-    number, joint, unit, following = match.groups()
-    if following == " timer" or following == " walk":
-        return f"{number}{joint}{unit}"
-    return f"{number} {unit}" + ("" if number == "1" else "s")
-
-
-_SLOT = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
+    def wording(self) -> str:
+        """The sentence without its values: what a template, as opposed to a pool, contributes."""
+        return " ".join("".join(self.skeleton).lower().split())
 
 
 def slots_of(text: str) -> tuple[str, ...]:
@@ -109,10 +103,12 @@ def _compile(node: Expression, rules: Mapping[str, str], pools: Mapping[str, Poo
 
 
 def _literal(text: str) -> Part:
+    says_something = bool(text.strip())
+
     def part(draw: Draw) -> None:
         draw.parts.append(text)
         draw.skeleton.append(text)
-        if not text.isspace() and text:
+        if says_something:
             draw.loose_end = False
 
     return part
@@ -124,24 +120,24 @@ def _slot(pool_name: str, slot: str, pools: Mapping[str, Pool]) -> Part:
 
     def part(draw: Draw) -> None:
         text, value = pool.draw(draw.random, draw.held_out)
-        draw.parts.append(text)
-        draw.skeleton.append(marker)
         if isinstance(value, dict):  # one text that gives several arguments
             draw.arguments.update(value)
-        elif value is not None:
+        else:
             draw.arguments[slot] = value
-        if pool.open:
-            draw.open_values.extend(value if isinstance(value, list) else [value])
+        if pool.spoken:
+            draw.spoken.extend(value if isinstance(value, list) else [value])
+            draw.slots.append((len(draw.parts), slot, pool))
+        draw.parts.append(text)
+        draw.skeleton.append(marker)
+        draw.is_open = draw.is_open or pool.open
         draw.loose_end = pool.loose
 
     return part
 
 
 def _choice(items: list[Part]) -> Part:
-    count = len(items)
-
     def part(draw: Draw) -> None:
-        items[int(draw.random.random() * count)](draw)
+        pick(draw.random, items)(draw)
 
     return part
 
@@ -159,6 +155,7 @@ def _shuffle(items: list[Part]) -> Part:
         for item in draw.random.sample(items, len(items)):
             item(draw)
             draw.parts.append(" ")
+            draw.skeleton.append(" ")
 
     return part
 
@@ -174,12 +171,12 @@ class Template:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that the wording itself implies."""
     must: re.Pattern[str] | None = None
-    """A sentence without a match is drawn again: its answer could not be told from the text."""
+    """A wording without a match is drawn again: its answer could not be told from the text."""
 
     def draw(self, random: Random, held_out: bool = False) -> Draw | None:
         """One sentence, or `None` when no acceptable one came up in a few tries."""
-        for _ in range(8):
-            draw = Draw(random, held_out, arguments=dict(self.fixed))
+        for _ in range(12):
+            draw = Draw(random, held_out, dict(self.fixed))
             self.part(draw)
             if self.must is None or self.must.search("".join(draw.skeleton)):
                 return draw
