@@ -147,7 +147,7 @@ def contrastive_pair(
     """
     if not example.calls:
         return None
-    names = sorted({c.name for c in example.calls})
+    names = list(dict.fromkeys(c.name for c in example.calls))
     name = names[int(rng.integers(len(names)))]
     tool = next((t for t in example.tools if t.name == name), None)
     if tool is None:

@@ -335,6 +335,17 @@ def test_values_are_unseen_words_of_many_shapes():
     assert len(pools.WORDS) == len(set(pools.WORDS)) > 500
 
 
+def test_a_new_value_is_never_what_the_row_holds_already(monkeypatch):
+    monkeypatch.setattr(pools, "WORDS", ("red",))
+    monkeypatch.setattr(pools.Draw, "pseudo_word", lambda self: "red")
+    row = _row("play Red for Anna", {"who": "Anna"})
+    pair = _row("Anna meets Bob", {"who": "Anna", "whom": "Bob"})
+    for seed in range(60):
+        assert augment(row, VALUES, _rng(seed)).calls[0].arguments["who"].lower() != "red"
+        arguments = augment(pair, VALUES, _rng(seed)).calls[0].arguments
+        assert sum("red" in value.lower() for value in arguments.values()) <= 1
+
+
 def test_values_with_digits_mostly_keep_their_shape():
     rng = _rng(0)
     made = [augment(_row("wake me at 7:35 pm", {"time": "7:35 pm"}), VALUES, rng) for _ in range(300)]
