@@ -1,7 +1,8 @@
 """Other values in the same query: whatever an answer copies from the query becomes something unseen.
 
 A value is replaced only where it is certain what stands for what: free text or a whole number, verbatim in
-the query as whole words, as often as the answer needs it, and apart from every other value.
+the query as whole words, as often as the answer needs it, and apart from every other value. No new value
+is one that the embedded data hold out for evaluation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from needlex.data import words as pools
+from needlex.data.embedded.held_out import value_held_out
 from needlex.data.words import Draw
 from needlex.schema import Call, Example
 
@@ -32,11 +34,12 @@ def replace_values(example: Example, draw: Draw) -> Example:
     for key, places in _replaceable(query, folded, uses).items():
         if draw.unit() < _KEPT:
             continue
-        for _ in range(3):
+        for _ in range(4):
             value = _new_text(key[1], draw) if key[0] is str else _new_integer(key[1], uses[key], draw)
             text = str(value)
             low = text.lower()
-            if value is not None and low not in folded and not any(low in t or t in low for t in taken):
+            seen = low in folded or any(low in t or t in low for t in taken)
+            if value is not None and not seen and not value_held_out(text):
                 new[key] = value
                 taken.append(low)
                 cuts += [(i, i + len(str(key[1])), text) for i in places]

@@ -1,4 +1,4 @@
-"""Word pools of augmentation: values and affixes that no generator of data draws from.
+"""Word pools of augmentation: values that the embedded generator has not, and words around names.
 
 `HELD_OUT_PREFIXES` and `HELD_OUT_SUFFIXES` are for tests of unseen names: nothing in training may use them.
 """
@@ -11,40 +11,38 @@ from typing import TypeVar
 import numpy as np
 
 _WORDS = """
-acorn adventure alba almond amber anchor antique apricot apron archer arrow aspen atlas autumn badge badger
-bagel bakery balcony ballad bamboo banjo banner barley barn barrel basil basket bay beacon beaver beetle
-bell berry birch biscuit blanket blaze blossom blueprint boat bonfire book bottle boulder branch brass brave
-breeze brick bridge bright bronze brook broom bruno bubble bucket buffalo bugle bundle butter button cabin
-cactus calm camel candle canoe canyon caravan cardinal carnival carpet carrot castle cedar cello chalk
-chapel cherry chestnut chimney chorus cider cinder circle citrus clara clay clever cliff clover coast cobalt
-cobra coconut comet compass copper coral cork corner cosy cotton coyote cradle crane crater creek crescent
-cricket crimson crisp crown crystal cube cup curious cypress dagger daisy daring dario dawn deer delta
-desert diamond dolphin donkey dragon drift drum dune dusk eager eagle echo eclipse elbow elder elena
-elephant elm ember emerald engine equator evergreen fable falcon fancy feather felix fern festival fiddle
-field fierce fig finch fjord flame flask flint flute foam forest forge fossil fountain fox frost galaxy
-garlic garnet gate gazelle gentle ghost giant ginger giraffe glacier glass glove goblin gold golden goose
-gorge grand granite grape grass gravel greta grove guitar gull hammer harbor hare harp harvest hawk hazel
-heather hedge helmet heron hickory hidden hill hollow honey horizon hornet horse hugo humble ice igloo
-indigo ines ink iris iron island ivory ivy jacket jade jaguar jasmine jelly jewel jigsaw jolly jonas journey
-jungle juniper karla kayak keen kernel kettle kite koala ladder lagoon lake lantern lark laurel lava
-lavender leaf ledge lemon leon leopard lettuce lichen lilac lily lime linen lion little lively lizard
-lobster lotus lucky lumber lunar lynx magnet magnolia mango mantle maple marble marigold marsh maya meadow
-melody melon mercury merry meteor midnight mighty mill mint mirror misty mitten modest monsoon moose morning
-mosaic moss moth mountain mulberry mushroom mustard nectar needle nest nettle nickel nils noble north nutmeg
-oak oasis oat obsidian ocean octave odd old olga olive onyx opal orbit orchard orchid osprey otter owl
-oyster pablo paddle palace palm panther paper papyrus parrot parsley pasture patch patient peach peacock
-pearl pebble pecan pelican penguin pepper petal pewter pheasant phoenix piano pigeon pillar pine pioneer
-plain planet plaza plum pocket polar pollen pond poplar poppy porcelain prairie prism proud puddle pumpkin
-puzzle quail quarry quartz quick quiet quill quilt rabbit radish rain rapid rare raven reef ribbon ridge
-river robin rocket rosa rose rough royal ruby rust rustic saddle saffron sage sail salmon salt sand sapphire
-satin saturn savanna scarlet seal secret sequoia shadow shamrock sharp shell shepherd shiny shore silent
-silk silver simple skylark slate sleepy sleet small smooth snow soft solid sorrel spark sparrow spice spiral
-spruce squirrel stag star steady steam steel stefan stone stork storm strange straw stream strong subtle
-summit sunny sunset surf swallow swan swift sycamore tall tangerine tango teal tempest tender thistle thorn
-thunder tide tiger tilda timber tiny topaz torch tower trail treasure true trumpet tulip tundra tunnel
-turnip turquoise turtle twig umbrella ursula valley vanilla vast velvet vine violet violin vivid volcano
-voyage wagon walnut walrus warm waterfall wave wheat whisper wild willow winter wise witty wolf wombat wool
-wren yarrow yeast yonder young zebra zenith zephyr zinc
+abacus acorn adventure alba alcove amber anchor anvil apricot apron archer armada arrow aspen aster atlas
+auburn badge badger ballad bamboo bandit banjo banner barley barnacle barrel basalt basket bayou beacon
+beaver beetle berry birch biscuit bison blaze blossom blueprint boat bobcat bonfire boulder bramble branch
+brass brave briar brick bridge bronze brook broom bubble bugle bundle cactus cairn caldera camel candle
+canoe canyon caramel caravan cardinal caribou carnival carpet catapult cedar cello chalk chapel cherry
+chestnut chimney chisel chorus cider cinder cinnabar circle citadel citrus clay clever cliff clover coast
+cobalt cobra comet copperhead coral cork cormorant cosy coyote cradle crane crater cricket crimson crisp
+cube curious cyclone cypress dagger daisy damask daring dario dawn deer delta diamond dingo dolphin donkey
+drift drum dusk dynamo eager eagle eclipse elbow elder elephant ember emerald equator ermine evergreen fable
+falcon fancy feather fern ferret festival fiddle field fierce fig filament finch fjord flame flask flint
+flute foam forge fossil fox fresco frost galaxy galleon gargoyle garnet gazelle gentle geyser ghost giant
+giraffe glacier glove goblin gold gondola goose gorge granite grape gravel grove gryphon gull halibut hammer
+hare harp hawk heather helmet heron hickory hollow horizon hornet humble hyacinth igloo indigo iris isthmus
+ivory ivy jade jaguar jasmine javelin jelly jewel jigsaw jolly jonas journey jubilee jungle juniper karla
+kayak keen kernel kestrel kite knapsack koala krypton labyrinth lacquer ladder lagoon lark laurel lavender
+ledge lemon lemur leon leopard lichen lilac lily lime linen lively lizard locket lumber lunar lynx mackerel
+magnet magnolia magpie mandolin mango mantle marble marigold marlin marsh mastiff medallion melody melon
+mercury merry meteor mighty misty mitten modest monocle monsoon moose mosaic moss mulberry narwhal nebula
+nectar needle nettle nickel nils nimbus noble nomad oak obsidian ocelot octave odd olga onyx opal orbit
+osmium osprey ostrich otter outpost owl pablo palm panther papyrus parapet parrot pasture patch peach
+peacock pearl pebble pecan pelican pendulum penguin periscope petal petunia pewter pheasant pigeon pillar
+pioneer plain plankton platypus plaza plover plum pocket polar pontoon poplar poppy porcelain prairie prism
+puddle puffin puzzle pylon quail quarry quartz quick quiet quill quilt quiver rabbit radish ragtime rampart
+rapid rare raven reef ribbon ridge robin rotunda rough ruby rust rustic sable saddle sage sand sandstorm
+sapphire satin saturn savanna scarlet scepter schooner seal sequoia sextant shadow shamrock sharp shiny
+shore silent silk silo simple sirocco skylark slate sleet smooth soft solid solstice sorrel spark sparrow
+spindle spiral spire spruce squirrel stag stallion steady steel stork straw stream strong subtle summit
+sundial surf swallow swan sycamore talon tangerine tango tarragon teal tempest tender thicket thistle thorn
+tide tiger tilda timber topaz topiary torch totem treasure trellis trident trinket trumpet tugboat tulip
+tundra tunnel turnip turtle twig vast vellum viaduct vine violin vivid vortex voyage wagon walnut walrus
+warbler wave weasel whisper wicker willow windmill wise witty wolf wombat wool wren yak yam yarrow yew
+yonder zebra zenith zephyr zinc
 """
 
 _PREFIXES = """
@@ -61,11 +59,11 @@ _PARAMETER_PREFIXES = "the my target arg param in input given new p user opt"
 _PARAMETER_SUFFIXES = "value arg param input name field text opt in str v 1"
 
 _HELD_OUT_PREFIXES = """
-acme proxy plugin remote legacy internal agent sandbox vendor gateway beta ext corp omni delegate
+acme proxy plugin vertex legacy internal agent sandbox vendor gateway beta ext corp omni delegate
 """
 
 _HELD_OUT_SUFFIXES = """
-endpoint handler routine impl rpc cmd proc dispatch operation wrapper hook trigger async resolver adapter
+endpoint handler callback impl rpc cmd proc dispatch operation wrapper hook daemon async resolver adapter
 """
 
 WORDS: tuple[str, ...] = tuple(_WORDS.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from needlex.data import words as pools
 from needlex.data.augment import AugmentConfig, augment, restyle_held_out
+from needlex.data.embedded.held_out import value_held_out
 from needlex.schema import Call, Example, Parameter, Tool
 from tests.data.rows import examples
 
@@ -332,7 +334,23 @@ def test_values_are_unseen_words_of_many_shapes():
     plain = {w.lower() for v in new for w in v.split()}
     assert len(plain & set(pools.WORDS)) > 200
     assert len(plain - set(pools.WORDS)) > 400
-    assert len(pools.WORDS) == len(set(pools.WORDS)) > 500
+    assert len(pools.WORDS) == len(set(pools.WORDS)) > 450
+
+
+def test_no_new_value_is_one_that_evaluation_holds_out():
+    rng = _rng(0)
+    for _ in range(500):
+        made = augment(_row("call Anna", {"who": "Anna"}), VALUES, rng).calls[0].arguments["who"]
+        assert made == "Anna" or not value_held_out(made)
+
+
+def test_held_out_words_are_not_in_the_embedded_data():
+    folder = Path(pools.__file__).parent / "embedded"
+    words = {
+        w for path in folder.glob("*.txt") for w in re.findall("[a-z]+", path.read_text("utf-8").lower())
+    }
+    assert len(words) > 1000
+    assert not words & set(pools.HELD_OUT_PREFIXES + pools.HELD_OUT_SUFFIXES)
 
 
 def test_a_new_value_is_never_what_the_row_holds_already(monkeypatch):
