@@ -7,13 +7,14 @@ names, so that agreement checks the model, the masks and the table of `checkpoin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 Tree = dict[str, Any]
 Allowed = Callable[[int, int], bool]
+Ids = Sequence[int]
 
 
 def v1_config(**overrides: Any) -> Tree:
@@ -160,11 +161,13 @@ def run_ffn(p: Tree, config: Tree, xs, scale: str, width: int | None) -> list[np
     return gated(xs, p["ffn_gate"], ys)
 
 
-def encode(tree: Tree, config: Tree, tokens, segments=None, width: int | None = None) -> list[np.ndarray]:
+def encode(
+    tree: Tree, config: Tree, tokens, segments: Ids = (), width: int | None = None
+) -> list[np.ndarray]:
     """Encoder states, a vector a position. Without segments, id 0 is padding that nobody reads."""
 
     def allowed(i: int, j: int) -> bool:
-        return tokens[j] != 0 if segments is None else segments[i] == segments[j] != 0
+        return tokens[j] != 0 if not segments else segments[i] == segments[j] != 0
 
     xs = embed(tree, config, tokens)
     for i in range(config["num_encoder_layers"]):
@@ -176,10 +179,10 @@ def encode(tree: Tree, config: Tree, tokens, segments=None, width: int | None = 
 
 
 def logits(
-    tree: Tree, config: Tree, source, target, source_seg=None, target_seg=None, width=None
+    tree: Tree, config: Tree, source, target, source_seg: Ids = (), target_seg: Ids = (), width=None
 ) -> np.ndarray:
     """Logits [t, v]."""
-    memory = encode(tree, config, source, source_seg or None, width)
+    memory = encode(tree, config, source, source_seg, width)
 
     def own(i: int, j: int) -> bool:
         return j <= i and (target[j] != 0 if not target_seg else target_seg[i] == target_seg[j] != 0)
