@@ -47,7 +47,7 @@ class GenerateDataConfig:
 
 
 def write_jsonl(examples: Iterable[Example], path: Path) -> None:
-    """Write rows as JSON lines, compressed when the name ends in `.gz`; the file appears only when complete."""
+    """Write rows as JSON lines, compressed for a name in `.gz`; the file appears only when complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with open(part, "wb") as raw:

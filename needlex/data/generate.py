@@ -23,6 +23,12 @@ from needlex.schema import Call, Example
 
 SPLITS = ("train", "validation", "seen_values", "unseen_values", "unseen_templates", "unseen_names")
 MAX_TOOLS = 10
+MAX_DRAWS = 20_000
+"""Draws for one row after which a split counts as exhausted."""
+CHAT_SHARE = 0.3
+"""Share of small talk among the rows without a call; the others miss the tool that is asked for."""
+SHARED_SHARE = 0.35
+"""Share of `in Paris and London` among the rows with several calls; the others join whole requests."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +67,23 @@ class GenerateConfig:
 def generate(config: GenerateConfig, split: str = "train") -> list[Example]:
     """All rows of one split, `config.rows` for `train` and `config.held_out_rows` for any other.
 
-    **Raises:** `ValueError` for an unknown split; `RuntimeError` when it cannot give that many different rows.
+    No two rows of `train` have the same query and tools, no two rows of another split the same query.
+
+    **Raises:** `ValueError` for an unknown split; `RuntimeError` when it cannot give that many such rows.
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
-    wanted = config.rows if split == "train" else config.held_out_rows
     maker = _Maker(config, split)
-    rows: list[Example] = []
     seen: set[tuple] = set()
-    for _ in range(1000 + 200 * wanted):
-        if len(rows) == wanted:
-            return rows
-        example = maker.row()
-        key = (example.query, tuple(t.name for t in example.tools))
-        if query_held_out(example.query) != (split == "train") and key not in seen:
-            seen.add(key)
-            rows.append(example)
-    raise RuntimeError(f"split {split!r} cannot give {wanted} different rows; ask for fewer")
+
+    def wanted(example: Example) -> bool:
+        key = (example.query, *(t.name for t in example.tools if split == "train"))
+        if key in seen or query_held_out(example.query) == (split == "train"):
+            return False
+        seen.add(key)
+        return True
+
+    return [maker.row(wanted) for _ in range(config.rows if split == "train" else config.held_out_rows)]
 
 
 @cache
@@ -98,10 +104,10 @@ def _trained_wordings() -> frozenset[str]:
 
 
 class _Maker:
-    """Draws rows of one split, before those on the wrong side of the query hash are dropped."""
+    """Draws rows of one split."""
 
     def __init__(self, config: GenerateConfig, split: str):
-        self.config = config
+        self.config, self.split = config, split
         # A string seeds `Random` through SHA-512: the same on every machine.
         self.random = Random(f"{config.seed}/{split}")
         self.book = catalogue()
@@ -112,19 +118,25 @@ class _Maker:
         self.callable = tuple(self.templates)
         self.chat = self.book.unseen_chat if self.unseen_templates else self.book.chat
 
-    def row(self) -> Example:
-        """One row; its kind and its number of tools are settled first, so that failed draws shift no share."""
+    def row(self, wanted: Callable[[Example], bool]) -> Example:
+        """One row that is wanted; its kind and number of tools come first, so that refusals shift no share.
+
+        **Raises:** `RuntimeError` when no such row came up in many draws.
+        """
         tools = self.random.choices(range(1, MAX_TOOLS + 1), self.config.tool_weights)[0]
         kind = self.random.random()
         make: Callable[[int], Example | None] = self._single
         if kind < self.config.none_share:
-            make = self._chat if self.random.random() < 0.3 else self._near_miss
+            make = self._chat if self.random.random() < CHAT_SHARE else self._near_miss
         elif kind < self.config.none_share + self.config.multi_share:
-            make = self._shared if self.random.random() < 0.35 else self._multi
-        for _ in range(10_000):
-            if (example := make(tools)) is not None:
+            make = self._shared if self.random.random() < SHARED_SHARE else self._multi
+        for _ in range(MAX_DRAWS):
+            example = make(tools)
+            if example is not None and wanted(example):
                 return example
-        raise RuntimeError(f"no row of {tools} tools came up in 10000 draws")
+        raise RuntimeError(
+            f"split {self.split!r}: no new row of {tools} tools in {MAX_DRAWS} draws; ask for fewer rows"
+        )
 
     def _single(self, tools: int) -> Example | None:
         name = pick(self.random, self.callable)

@@ -29,14 +29,15 @@ RIVALS: tuple[tuple[str, str], ...] = (
 """Pairs never offered together: for some request either would do."""
 
 _SEARCHABLE = (
-    "define_word", "get_stock_price", "get_weather", "get_forecast", "get_air_quality", "get_sun_times", "get_news",
-    "get_traffic", "find_recipe", "find_nearby", "convert_units", "convert_currency", "calculate", "calculate_tip",
-    "translate_text", "track_flight", "track_package", "open_website", "identify_song", "get_current_date",
-    "get_current_time", "tell_joke", "get_directions", "search_notes", "play_media",
+    "define_word", "get_stock_price", "get_weather", "get_forecast", "get_air_quality", "get_sun_times",
+    "get_news", "get_traffic", "find_recipe", "find_nearby", "convert_units", "convert_currency",
+    "calculate", "calculate_tip", "translate_text", "track_flight", "track_package", "open_website",
+    "identify_song", "get_current_date", "get_current_time", "tell_joke", "get_directions",
+    "search_notes", "play_media",
 )  # fmt: skip
 
 STAND_INS: dict[str, tuple[str, ...]] = {
-    **{name: ("search_web",) for name in _SEARCHABLE},
+    **dict.fromkeys(_SEARCHABLE, ("search_web",)),
     "set_cover_position": ("open_cover", "close_cover"),
     "activate_scene": ("turn_on", "run_script"),
     "run_script": ("turn_on", "activate_scene"),
@@ -67,25 +68,28 @@ STAND_INS: dict[str, tuple[str, ...]] = {
     "send_message": ("send_email",),
     "video_call": ("make_call",),
 }
-"""Tools that could pass for the one that a row without a call leaves out, so that they are not offered there."""
+"""Tools that could pass for the one that a row without a call leaves out: they are not offered there."""
 
 _DELAYED = ("home", "media", "climate", "cleaning")
-CHAT_STAND_INS = ("search_web", "tell_joke", "define_word", "log_meal", "log_workout", "create_note", "play_media",
-                  "get_weather", "identify_song", "find_recipe", "translate_text", "cancel_timer")  # fmt: skip
+CHAT_STAND_INS = (
+    "search_web", "tell_joke", "define_word", "log_meal", "log_workout", "create_note", "play_media",
+    "get_weather", "identify_song", "find_recipe", "translate_text", "cancel_timer",
+)  # fmt: skip
 """Tools that could answer small talk after all."""
 
 SHARED_SLOTS: dict[str, str] = {
     "turn_on": "name", "turn_off": "name", "lock": "name", "unlock": "name", "get_temperature": "area",
     "add_shopping_item": "item", "remove_shopping_item": "item", "add_list_item": "item",
     "remove_list_item": "item", "complete_list_item": "item", "send_message": "recipient",
-    "send_email": "recipient", "get_stock_price": "company", "define_word": "word", "get_weather": "location",
-    "get_air_quality": "location", "get_forecast": "location", "order_food": "dish", "open_app": "app",
-    "translate_text": "target_language", "set_alarm": "time", "delete_note": "title", "find_nearby": "place_type",
-    "find_recipe": "dish", "cancel_alarm": "time", "set_light": "area", "open_cover": "area",
-    "close_cover": "area", "set_temperature": "area", "add_contact": "name", "track_package": "tracking_number",
-    "track_flight": "flight_number", "start_vacuum": "area", "list_events": "date", "check_presence": "name",
-    "transfer_money": "recipient", "search_web": "query", "find_device": "item", "open_website": "url",
-    "get_traffic": "destination", "book_hotel": "city", "delete_event": "title",
+    "send_email": "recipient", "get_stock_price": "company", "define_word": "word",
+    "get_weather": "location", "get_air_quality": "location", "get_forecast": "location",
+    "order_food": "dish", "open_app": "app", "translate_text": "target_language", "set_alarm": "time",
+    "delete_note": "title", "find_nearby": "place_type", "find_recipe": "dish", "cancel_alarm": "time",
+    "set_light": "area", "open_cover": "area", "close_cover": "area", "set_temperature": "area",
+    "track_package": "tracking_number", "track_flight": "flight_number", "start_vacuum": "area",
+    "list_events": "date", "check_presence": "name", "transfer_money": "recipient",
+    "search_web": "query", "find_device": "item", "open_website": "url", "get_traffic": "destination",
+    "book_hotel": "city", "delete_event": "title",
 }  # fmt: skip
 """Slots whose values can be named together, `in Paris and London`, for a call each."""
 

@@ -18,6 +18,9 @@ TEMPLATE_PERCENT = 10
 QUERY_PERCENT = 10
 """Percent of the queries that belong to the evaluation splits."""
 
+# Salts under which everyday words (kitchen, London, milk, mom, "what time is it") are trained: a model that
+# never saw "kitchen" would be of no use. Every pool has 9 to 31 percent held out under them.
+_VALUE_SALT, _QUERY_SALT = "value430073", "query2"
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -28,12 +31,12 @@ def stable_percent(text: str, salt: str) -> int:
 
 def value_held_out(value: str) -> bool:
     """Whether training never uses `value` in an open slot; upper case or lower makes no difference."""
-    return stable_percent(value.lower(), "value") < VALUE_PERCENT
+    return stable_percent(value.lower(), _VALUE_SALT) < VALUE_PERCENT
 
 
 def query_held_out(query: str) -> bool:
     """Whether `query` may occur in evaluation only; case, spaces and punctuation make no difference."""
-    return stable_percent(_NOT_WORD.sub(" ", query.lower()).strip(), "query") < QUERY_PERCENT
+    return stable_percent(_NOT_WORD.sub(" ", query.lower()).strip(), _QUERY_SALT) < QUERY_PERCENT
 
 
 def held_out_templates(texts: Sequence[str]) -> set[str]:

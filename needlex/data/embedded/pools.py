@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ class Pool:
     """A source of values for a slot."""
 
     open = False
-    """Whether any text may stand here, so that values can be held out (else: numbers, dates, closed lists)."""
+    """Whether any text may stand here, so that values can be held out; not numbers, dates, closed lists."""
     spoken = False
     """Whether the value is (part of) the text of the query, letter by letter."""
     loose = False
@@ -29,20 +30,34 @@ class Pool:
 
 
 class Words(Pool):
-    """An open slot over a list; the value is the text itself."""
+    """An open slot over a list; the value is the text itself.
+
+    Half of the draws fill one of the `patterns`, where there are any, by `fill`; what comes of it is held out
+    by the finished text.
+    """
 
     open = spoken = True
 
-    def __init__(self, entries: Sequence[str], loose: bool = False):
+    def __init__(
+        self,
+        entries: Sequence[str],
+        loose: bool = False,
+        patterns: Sequence[str] = (),
+        fill: Callable[[Random, str], str] | None = None,
+    ):
         entries = tuple(dict.fromkeys(entries))
-        self.loose = loose
+        self.loose, self.patterns, self.fill = loose, tuple(patterns), fill
         self.trained = tuple(e for e in entries if not value_held_out(e))
         self.unseen = tuple(e for e in entries if value_held_out(e))
         if len(self.trained) < 3 or len(self.unseen) < 3:
             raise ValueError(f"pool {entries[:3]}... is too small to hold a fifth of it out; add entries")
 
     def draw(self, random: Random, held_out: bool) -> tuple[str, str]:
-        value = pick(random, self.unseen if held_out else self.trained)
+        if self.patterns and self.fill and random.random() < 0.5:
+            while value_held_out(value := self.fill(random, pick(random, self.patterns))) != held_out:
+                pass
+        else:
+            value = pick(random, self.unseen if held_out else self.trained)
         return value, value
 
 
@@ -111,7 +126,7 @@ class Number(Pool):
 
 
 class Decimal(Pool):
-    """A number `low..high`: whole (an integer in JSON) in the share `whole`, else with up to `digits` decimals."""
+    """A number from `low` to below `high`: an integer in the share `whole`, else with `digits` decimals."""
 
     def __init__(self, low: int, high: int, digits: int, whole: float):
         self.low, self.high, self.digits, self.whole = low, high, digits, whole
@@ -122,8 +137,9 @@ class Decimal(Pool):
             value = random.randint(self.low, self.high)
         else:
             scale = 10**self.digits
-            value = random.randint(self.low * scale, self.high * scale) / scale
-            value = int(value) if value == int(value) else value
+            # No trailing zero: 848.40 would be read as 848.4.
+            units = random.randint(self.low * scale, self.high * scale - 1)
+            value = (units // 10 * 10 + random.randint(1, 9)) / scale
         return str(value), value
 
 
@@ -137,16 +153,24 @@ class Closed(Pool):
         return pick(random, self.items)
 
 
+_AN = re.compile(r"\b([Aa]) (?=(?:[aei]\w|o(?!ne)\w|um|8|11\b|18\b|hd\b))")
+
+
+def an(text: str) -> str:
+    """`a apple` becomes `an apple`."""
+    return _AN.sub(r"\1n ", text)
+
+
 def pick(random: Random, entries: Sequence[Any]) -> Any:
     """One of the entries; `Random.choice` without its overhead."""
     return entries[int(random.random() * len(entries))]
 
 
 _UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
 def spell(number: int) -> str:

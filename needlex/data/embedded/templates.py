@@ -24,12 +24,11 @@ from hassil.expression import (
 )
 from hassil.parse_expression import parse_sentence
 
-from needlex.data.embedded.pools import Pool, pick
+from needlex.data.embedded.pools import Pool, an, pick
 
 _SPACES = re.compile(r"\s+")
 _SPACE_BEFORE = re.compile(r" ([,.?!:])")
 _ONE = re.compile(r"\b(1|one) (hour|minute|second)s\b")
-_AN = re.compile(r"\b([Aa]) (?=(?:[aei]\w|o(?!ne)\w|8|11\b|18\b))")
 _SLOT = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
 
 
@@ -55,7 +54,7 @@ class Draw:
 
     def text(self) -> str:
         text = _SPACE_BEFORE.sub(r"\1", _SPACES.sub(" ", "".join(self.parts)).strip())
-        return _AN.sub(r"\1n ", _ONE.sub(r"\1 \2", text))
+        return an(_ONE.sub(r"\1 \2", text))
 
     def wording(self) -> str:
         """The sentence without its values: what a template, as opposed to a pool, contributes."""
@@ -125,7 +124,8 @@ def _slot(pool_name: str, slot: str, pools: Mapping[str, Pool]) -> Part:
         else:
             draw.arguments[slot] = value
         if pool.spoken:
-            draw.spoken.extend(value if isinstance(value, list) else [value])
+            spoken: list[str] = list(value) if isinstance(value, list) else [str(value)]
+            draw.spoken.extend(spoken)
             draw.slots.append((len(draw.parts), slot, pool))
         draw.parts.append(text)
         draw.skeleton.append(marker)

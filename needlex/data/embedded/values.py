@@ -1,12 +1,14 @@
-"""The pools that templates name in braces: word lists of `words.txt`, closed lists, numbers, made-up values."""
+"""The pools that templates name in braces: lists of `words.txt`, closed lists, numbers, made-up values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from random import Random
 
+from needlex.data.embedded.held_out import value_held_out
 from needlex.data.embedded.pools import (
     Closed,
     Decimal,
@@ -16,14 +18,16 @@ from needlex.data.embedded.pools import (
     Several,
     Verbatim,
     Words,
+    an,
     pick,
     spell,
 )
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS = tuple(
-    "january february march april may june july august september october november december".split()
-)
+MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
 
 _LENGTHS = {
     "meters": "meter", "metres": "meter", "kilometers": "kilometer", "km": "kilometer", "miles": "mile",
@@ -75,7 +79,9 @@ def _closed() -> dict[str, Pool]:
             "on weekends": "weekends", "every weekend": "weekends",
         },
         "size": _same("small", "medium", "large", "extra large"),
-        "drink": _same("latte", "cappuccino", "espresso", "flat white", "americano", "mocha", "hot chocolate"),
+        "drink": _same(
+            "latte", "cappuccino", "espresso", "flat white", "americano", "mocha", "hot chocolate"
+        ),
         "milk": {"oat milk": "oat", "soy milk": "soy", "almond milk": "almond", "whole milk": "whole"},
         "cabin": _same("economy", "business", "first"),
         "account": _same("checking", "savings", "credit card"),
@@ -207,19 +213,51 @@ def _expression(random: Random) -> str:
     ))  # fmt: skip
 
 
-def _message(random: Random) -> str:
-    """Half of the messages are made of parts, so that there are thousands."""
-    if random.random() < 0.5:
-        return pick(random, words("sentence"))
-    time, date, name = _time(random), _date(random), pick(random, words("first_name"))
-    task, event, item = pick(random, words("task")), pick(random, words("event")), pick(random, words("food"))
-    day = _before_date(date) + date
+_OTHER = re.compile(
+    r"(can|are|did|do|does|where|what|what's|how|please|happy|see|don't|good|thanks|get|let|let's|call|come|turn|save|"
+    r"send|meet|thank|nice|check|buy|bring|remember|say|tell|congratulations|sorry|have|no|clean|homework|fire|pizza|"
+    r"time|talk|use|stretch|start|rent|plan|paint|learn|look|ask|try|ideas|parking|everyone|all)\b"
+)
+"""How questions, wishes and orders begin: `tell Anna that ...` needs a statement."""
+
+
+@cache
+def _sentences(statements: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Sentences of the list, plain and patterns; only statements, or all."""
+    found = [e for e in entries("sentence") if not (statements and _OTHER.match(e))]
+    return tuple(e for e in found if "{" not in e), tuple(e for e in found if "{" in e)
+
+
+def _sentence(random: Random, statements: bool) -> str:
+    return fill(random, pick(random, pick(random, _sentences(statements))))
+
+
+def _statement(random: Random) -> str:
+    if random.random() < 0.6:
+        return _sentence(random, True)
+    time, item = _time(random), pick(random, words("food"))
+    name, event = pick(random, words("first_name")), pick(random, words("event"))
     return pick(random, (
-        f"I'll be there at {time}", f"can we meet at {time}", f"the {event} is at {time}", f"remember to {task}",
-        f"please {task}", f"{name} is coming over at {time}", f"can you {task}", f"we need {item}",
-        f"I already bought {item}", f"don't forget the {event}", f"are you free {day}", f"did you {task}",
-        f"say hi to {name} for me", f"{name} called about the {event}", f"I have to {task} first",
-        f"see you at {time} {day}",
+        f"I'll be there at {time}", f"the {event} is at {time}", f"{name} is coming over at {time}",
+        f"we need {item}", f"I already bought {item}", f"{name} called about the {event}",
+        f"I have to {pick(random, words('task'))} first", f"the {event} was great", f"{name} says hi",
+        f"we are out of {item}", f"I can't come to the {event}",
+    ))  # fmt: skip
+
+
+def _message(random: Random) -> str:
+    """Anything one would write to somebody; many are made of parts, so that there are thousands."""
+    kind = random.random()
+    if kind < 0.4:
+        return _sentence(random, False)
+    if kind < 0.7:
+        return _statement(random)
+    date, task = _date(random), pick(random, words("task"))
+    day, event = _before_date(date) + date, pick(random, words("event"))
+    return pick(random, (
+        f"can we meet at {_time(random)}", f"remember to {task}", f"please {task}", f"can you {task}",
+        f"don't forget the {event}", f"are you free {day}", f"did you {task}",
+        f"say hi to {pick(random, words('first_name'))} for me", f"see you at {_time(random)} {day}",
     ))  # fmt: skip
 
 
@@ -228,7 +266,7 @@ def sections(name: str) -> dict[str, str]:
     """The `@` sections of a text file of this folder: heading -> lines below it. `#` lines are comments."""
     found: dict[str, list[str]] = {}
     heading = None
-    for line in (files(__package__) / name).read_text(encoding="utf-8").splitlines():
+    for line in (files("needlex.data.embedded") / name).read_text(encoding="utf-8").splitlines():
         if line.startswith("@ "):
             heading = line[2:].strip()
             found[heading] = []
@@ -240,8 +278,8 @@ def sections(name: str) -> dict[str, str]:
 
 
 @cache
-def words(pool: str) -> tuple[str, ...]:
-    """The entries of one pool of `words.txt`."""
+def entries(pool: str) -> tuple[str, ...]:
+    """All entries of one pool of `words.txt`, patterns among them."""
     for heading, text in sections("words.txt").items():
         if heading.split()[0] == pool:
             return tuple(e for e in (e.strip() for e in text.replace("\n", "|").split("|")) if e)
@@ -249,18 +287,48 @@ def words(pool: str) -> tuple[str, ...]:
 
 
 @cache
+def words(pool: str) -> tuple[str, ...]:
+    """The entries of one pool of `words.txt` that are plain words."""
+    return tuple(e for e in entries(pool) if "{" not in e)
+
+
+@cache
+def _trained(pool: str) -> tuple[str, ...]:
+    return tuple(w for w in words(pool) if not value_held_out(w))
+
+
+def fill(random: Random, pattern: str) -> str:
+    """The pattern with a word in place of each `{pool}`; no word that is held out."""
+
+    def word(match: re.Match[str]) -> str:
+        return str(random.randint(2, 999)) if match[1] == "number" else pick(random, _trained(match[1]))
+
+    return an(re.sub(r"\{(\w+)\}", word, pattern))
+
+
+def _listed(*names: str, loose: bool = False, but: re.Pattern[str] | None = None) -> Words:
+    """A pool over the entries of some lists, without those whose beginning matches `but`."""
+    found = [e for name in names for e in entries(name) if not (but and but.match(e))]
+    plain = [e for e in found if "{" not in e]
+    return Words(plain, loose, [e for e in found if "{" in e], fill)
+
+
+@cache
 def pools() -> dict[str, Pool]:
     """All pools by the name that templates use for them."""
     listed: dict[str, Pool] = {
-        name: Words(words(name), loose="loose" in marks)
+        name: _listed(name, loose="loose" in marks)
         for name, *marks in (heading.split() for heading in sections("words.txt"))
     }
-    person, item = Made(_person), Words(words("food") + words("household"))
+    person, item = Made(_person), _listed("food", "household")
     made: dict[str, Pool] = {
         "person": person, "people": Several(person, 3), "full_name": Made(_full_name),
         "item": item, "foods": Several(listed["food"], 4), "toppings": Several(listed["topping"], 3),
-        "songs": Several(listed["song"], 3), "entry": Words(words("task") + words("food") + words("household")),
-        "message": Made(_message, loose=True), "email": Made(_email), "website": Made(_website),
+        "songs": Several(listed["song"], 3),
+        "entry": _listed("task", "food", "household"),
+        "message": Made(_message, loose=True), "statement": Made(_statement, loose=True),
+        "fact": _listed("note", loose=True, but=_OTHER),
+        "email": Made(_email), "website": Made(_website),
         "phone": Verbatim(_phone), "tracking": Verbatim(_code(2, 9)), "flight": Verbatim(_code(2, 3)),
         "order_number": Verbatim(_code(0, 6)), "expression": Verbatim(_expression),
         "time": Verbatim(_time), "at_time": Verbatim(_time, lambda value: "at "),

@@ -11,8 +11,8 @@ from needlex.data.embedded.pools import pick
 from needlex.data.embedded.templates import Draw
 
 _QUESTION = re.compile(
-    r"(what|whats|what's|how|how's|who|who's|where|where's|when|which|why|is|are|am|do (i|you|we)|does|did|will|"
-    r"can|could|would|any|has|got)\b",
+    r"(what|whats|what's|how|how's|who|who's|where|where's|when|which|why|is|are|am|do (i|you|we)|does|did|"
+    r"will|can|could|would|any|has|got)\b",
     re.IGNORECASE,
 )
 _VERB = re.compile(
