@@ -1,0 +1,171 @@
+"""The Python door: `needlex.load(path)` gives a model that answers queries."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+
+from needlex.checkpoint.foreign import import_v1, read_v1
+from needlex.checkpoint.store import CheckpointError, load_params
+from needlex.config import from_dict
+from needlex.data.render import RenderConfig
+from needlex.data.tokenizer import Tokenizer
+from needlex.decode.predict import Prediction, predict
+from needlex.model.config import ModelConfig
+from needlex.model.seq2seq import Seq2Seq
+from needlex.precision import named
+from needlex.schema import Call, Example, SchemaError, load_json, parse_tools
+from needlex.train.config import TrainConfig
+
+
+class AnswerError(ValueError):
+    """The model's answer is no list of calls; `text` is what it wrote."""
+
+    def __init__(self, reason: str, text: str):
+        super().__init__(f"{reason}; the model wrote {text!r}")
+        self.text = text
+
+
+class ToolCaller:
+    """A loaded model with all that it needs to answer: tokenizer, rendering, budgets. Holds no hidden state."""
+
+    def __init__(
+        self, model: Seq2Seq, config: ModelConfig, tokenizer: Tokenizer | None, render: RenderConfig,
+        max_encoder: int = 1024, max_decoder: int = 512,
+    ):  # fmt: skip
+        """`max_encoder` and `max_decoder` are token budgets of query + tools and of the answer."""
+        self.model = model
+        self.config = config
+        """Shape of the model."""
+        self.render, self.max_encoder, self.max_decoder = render, max_encoder, max_decoder
+        self._tokenizer = tokenizer
+        # Static parts are compiled in, arrays are arguments: two models in a process share nothing.
+        self._params, static = eqx.partition(model, eqx.is_array)
+
+        def batched(method):
+            return jax.jit(lambda params, *args: jax.vmap(lambda *row: method(eqx.combine(params, static), *row))(*args))
+
+        self._logits = batched(lambda m, e, d, es, ds: m(e, d, es, ds))
+        self._encode = batched(lambda m, e, es: m.encode(e, es))
+        self._embed = batched(lambda m, t: m.embed(t))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """**Raises:** `ValueError` for a model that came without one (Needle v1 pickles hold none)."""
+        if self._tokenizer is None:
+            raise ValueError("this checkpoint holds no tokenizer; use needlex.load(path, tokenizer='some.model')")
+        return self._tokenizer
+
+    def logits(self, enc: Any, dec: Any, enc_segments: Any = None, dec_segments: Any = None) -> Float[Array, "*b t v"]:
+        """float32 logits for encoder ids [b, e] and decoder ids [b, t] (or one row without b).
+
+        Without segment ids, id 0 is padding that nobody reads.
+        """
+        enc, dec, es, ds, one = self._ids(enc, dec, enc_segments, dec_segments)
+        out = self._logits(self._params, enc, dec, es, ds)
+        return out[0] if one else out
+
+    def encode(self, enc: Any, enc_segments: Any = None) -> Float[Array, "*b e d"]:
+        """Encoder states for ids [b, e] (or one row)."""
+        enc, segments, one = self._ids(enc, enc_segments)
+        out = self._encode(self._params, enc, segments)
+        return out[0] if one else out
+
+    def embed(self, tokens: Any) -> Float[Array, "*b m"]:
+        """Retrieval embeddings of unit length for ids [b, n] (or one row), 0 is padding."""
+        tokens, one = self._ids(tokens)
+        out = self._embed(self._params, tokens)
+        return out[0] if one else out
+
+    def _ids(self, *arrays: Any) -> tuple[Any, ...]:
+        one = np.ndim(arrays[0]) == 1
+        shaped = []
+        for a in arrays:
+            if a is None:
+                shaped.append(None)
+                continue
+            ids = jnp.asarray(a, jnp.int32)
+            shaped.append(ids[None] if one else ids)
+        for ids, raw in zip(shaped, arrays, strict=True):
+            if raw is not None and ids.ndim != 2:
+                raise ValueError(f"ids must be [rows, positions] or [positions], not of shape {np.shape(raw)}")
+        return *shaped, one
+
+    def predict(
+        self, examples: Sequence[Example], batch_size: int = 32, max_new_tokens: int | None = None
+    ) -> list[Prediction]:
+        """Answer texts for rows, in order; rows that do not fit come back with an error, never dropped."""
+        requests = [(e.query, e.tools) for e in examples]
+        limit = self.max_decoder if max_new_tokens is None else max_new_tokens + 1
+        return predict(self.model, self.tokenizer, requests, self.render, self.max_encoder, limit, batch_size)
+
+    def call(self, query: str, tools: Any, max_new_tokens: int | None = None) -> list[Call]:
+        """The calls that answer `query` with `tools` (definitions of any supported form, or JSON of them).
+
+        **Raises:** `SchemaError` for bad tools, `ValueError` when they exceed the encoder budget, `AnswerError` when
+        what the model wrote is no list of calls.
+        """
+        answer = self.predict([Example(query, parse_tools(tools), ())], 1, max_new_tokens)[0]
+        if answer.error is not None and answer.error.startswith("too_long"):
+            raise ValueError(answer.error)
+        if answer.error is not None:
+            raise AnswerError(answer.error, answer.text)
+        try:
+            raw = load_json(answer.text, "the answer")
+            if not isinstance(raw, list):
+                raise SchemaError("the answer is not a list")
+            return [Call.from_json(c) for c in raw]
+        except SchemaError as e:
+            raise AnswerError(str(e), answer.text) from None
+
+
+def load(path: str | Path, tokenizer: str | Path | None = None, precision: str | None = None) -> ToolCaller:
+    """Load a run directory, one step of it (`RUN/checkpoints/STEP`), or a Needle v1 `.pkl`.
+
+    `tokenizer` names a SentencePiece model to use instead of the one in the run (a `.pkl` has none); `precision` names a policy
+    for the computation instead of the run's.
+
+    **Raises:** `FileNotFoundError` or `CheckpointError` naming what was tried, `ForeignError` for a bad pickle.
+    """
+    path = Path(path)
+    given = Tokenizer.load(tokenizer) if tokenizer is not None else None
+    if not path.exists():
+        raise FileNotFoundError(f"no checkpoint at {path}; train one with `python -m needlex.train --run-dir {path}`")
+    if path.suffix == ".pkl":
+        model, config = import_v1(*read_v1(path))
+        model = named(precision or "float32").to_compute(model)
+        return ToolCaller(model, config, given, RenderConfig(style="json", descriptions=True))
+    step = None
+    if path.name.isdigit() and path.parent.name == "checkpoints":
+        step, path = int(path.name), path.parent.parent
+    source = path / "config.json"
+    if not source.is_file():
+        raise CheckpointError(f"{path} is no run directory: it has no config.json; give the folder of --run-dir, a step of it or a .pkl")
+    config = from_dict(TrainConfig, json.loads(source.read_text()))
+    like = eqx.filter_eval_shape(lambda: Seq2Seq(config.model, key=jr.key(0)))
+    shapes, static = eqx.partition(like, lambda x: isinstance(x, jax.ShapeDtypeStruct))
+    _, params = load_params(path, shapes, step)
+    policy = named(precision or config.precision)
+    model = eqx.combine(policy.to_compute(params), static)
+    data = config.data
+    return ToolCaller(
+        model, config.model, given or Tokenizer.load(path / "tokenizer.model"), data.render, data.max_encoder, data.max_decoder
+    )
+
+
+def with_budgets(caller: ToolCaller, max_encoder: int | None = None, max_decoder: int | None = None) -> ToolCaller:
+    """The same model with other token budgets."""
+    return ToolCaller(
+        caller.model, dataclasses.replace(caller.config), caller._tokenizer, caller.render, max_encoder or caller.max_encoder,
+        max_decoder or caller.max_decoder,
+    )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Batches for training and validation, over Grain.
+
+The order of examples is a pure function of (seed, epoch, position): every process computes the same global batch and takes
+its own rows of it, so a run may be resumed on another number of processes and still sees every row once an epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import grain
+import numpy as np
+from grain import experimental as grain_x
+
+from needlex.batch import Batch, Pairs
+from needlex.data.augment import augment
+from needlex.data.config import DataConfig
+from needlex.data.corpus import fit_tools
+from needlex.data.encode import Encoded, TooLong, contrastive_pair, encode_example
+from needlex.data.tokenizer import Tokenizer
+from needlex.schema import Example
+
+_FIELDS = ("encoder", "decoder", "targets", "classes")
+
+
+class Encoder:
+    """Grain random map: an example as ids, augmented anew each time it comes up."""
+
+    def __init__(self, config: DataConfig, tokenizer: Tokenizer):
+        self.config, self.tokenizer = config, tokenizer
+
+    def __call__(self, example: Example, rng: np.random.Generator) -> Encoded:
+        config = self.config
+        limited = fit_tools(example, config, rng)
+        for candidate in (augment(limited, config.augment, rng), limited, example):
+            try:
+                return encode_example(candidate, self.tokenizer, config.render, config.max_encoder, config.max_decoder)
+            except TooLong as e:
+                reason = e
+        # A row that fitted at the start can miss the budget with other tools drawn: then the called ones alone.
+        called = {c.name for c in example.calls}
+        bare = Example(example.query, tuple(t for t in example.tools if t.name in called) or example.tools[:1],
+                       example.calls, example.source)  # fmt: skip
+        try:
+            return encode_example(bare, self.tokenizer, config.render, config.max_encoder, config.max_decoder)
+        except TooLong:
+            raise reason from None
+
+
+def mixture(sources: Sequence[Sequence[Example]], weights: Sequence[float], seed: int) -> grain.MapDataset:
+    """Endless shuffled rows; a fresh shuffle each epoch. `weights` empty: sources by their number of rows."""
+    if not weights:
+        rows = [row for source in sources for row in source]
+        return grain.MapDataset.source(rows).seed(seed).shuffle().repeat(None)
+    total = sum(weights)
+    parts = [grain.MapDataset.source(list(s)).seed(seed + i).shuffle().repeat(None) for i, s in enumerate(sources)]
+    return grain.MapDataset.mix(parts, [w / total for w in weights]).seed(seed)
+
+
+def bucket_lengths(lengths: np.ndarray, limit: int, count: int, slack: float = 1.15) -> list[int]:
+    """At most `count` padded lengths, multiples of 8, that cover up to `limit`.
+
+    The last is the limit; the others are quantiles of `lengths` (times `slack`, since augmentation lengthens rows).
+    """
+    shares = [(i + 1) / count for i in range(count - 1)]
+    marks = [int(-(-np.quantile(lengths, s) * slack // 8) * 8) for s in shares]
+    return sorted({m for m in marks if m < limit} | {limit})
+
+
+class BatchWindows(grain.MapDataset):
+    """Batches of rows of similar length, padded to a bucket.
+
+    A window of `window` batches of rows is sorted by length, cut into batches, and the batches are shuffled. Batch i
+    depends on i alone, so Grain's position (an index) is all there is to save.
+    """
+
+    def __init__(self, parent: grain.MapDataset, batch_size: int, window: int, buckets: Sequence[int],
+                 decoder_buckets: Sequence[int], seed: int, part: tuple[int, int]):  # fmt: skip
+        super().__init__(parent)
+        self._rows = batch_size * window
+        self._batch_size, self._window, self._seed = batch_size, window, seed
+        self._buckets, self._decoder_buckets = list(buckets), list(decoder_buckets)
+        self._process, self._processes = part
+        self._cache: OrderedDict[int, list[list[Encoded]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._parent) // self._batch_size
+
+    def __getitem__(self, index: int) -> Batch:
+        rows = self._batches(index // self._window)[index % self._window]
+        encoder = next(b for b in self._buckets if b >= max(len(r.encoder) for r in rows))
+        decoder = next(b for b in self._decoder_buckets if b >= max(len(r.decoder) for r in rows))
+        mine = rows[self._process :: self._processes]
+        return pad_batch(mine, len(mine), encoder, decoder)
+
+    def _batches(self, window: int) -> list[list[Encoded]]:
+        with self._lock:  # reading threads ask for the same window at once; it is encoded by the first
+            if window not in self._cache:
+                first = window * self._rows
+                rows = [self._parent[i] for i in range(first, first + self._rows)]
+                rows.sort(key=lambda r: (len(r.encoder), len(r.decoder)))
+                cut = [rows[i : i + self._batch_size] for i in range(0, len(rows), self._batch_size)]
+                order = np.random.default_rng((self._seed, window)).permutation(len(cut))
+                self._cache[window] = [cut[i] for i in order]
+                while len(self._cache) > 3:
+                    self._cache.popitem(last=False)
+            return self._cache[window]
+
+
+def pad_batch(rows: Sequence[Encoded], size: int, encoder: int, decoder: int) -> Batch:
+    """One example a row, padded to [size, encoder] and [size, decoder]; missing rows are all padding."""
+    arrays = {
+        name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in _FIELDS
+    }
+    segments = np.zeros((size, encoder), np.int32), np.zeros((size, decoder), np.int32)
+    for i, row in enumerate(rows):
+        for name in _FIELDS:
+            values = getattr(row, name)
+            arrays[name][i, : len(values)] = values
+        segments[0][i, : len(row.encoder)] = 1
+        segments[1][i, : len(row.decoder)] = 1
+    return Batch(**arrays, encoder_segments=segments[0], decoder_segments=segments[1])
+
+
+def packed_rows(parent: grain.MapDataset, config: DataConfig, seed: int) -> grain.IterDataset:
+    """Rows of several examples, first fit on encoder and decoder budgets together."""
+    budgets = {n: config.max_encoder if n == "encoder" else config.max_decoder for n in _FIELDS}
+    options = grain.ReadOptions(num_threads=config.threads, prefetch_buffer_size=64)
+    examples = parent.map(lambda row: {n: getattr(row, n) for n in _FIELDS}).to_iter_dataset(options)
+    return grain_x.BestFitPackIterDataset(
+        examples, length_struct=budgets, num_packing_bins=config.packing_bins, seed=seed
+    )
+
+
+def _packed_batch(rows: dict[str, np.ndarray], part: tuple[int, int]) -> Batch:
+    mine = {k: np.asarray(v[part[0] :: part[1]], np.int32) for k, v in rows.items()}
+    return Batch(
+        **{n: mine[n] for n in _FIELDS},
+        encoder_segments=mine["encoder_segment_ids"],
+        decoder_segments=mine["decoder_segment_ids"],
+    )
+
+
+class PairBatches(grain.MapDataset):
+    """`batch_size` query-tool pairs a step, drawn from their own shuffle of the rows; None on steps without."""
+
+    def __init__(self, parent: grain.MapDataset, batch_size: int, config: DataConfig, tokenizer: Tokenizer, seed: int,
+                 every: int, part: tuple[int, int]):  # fmt: skip
+        super().__init__(parent)
+        self._size, self._config, self._tokenizer = batch_size, config, tokenizer
+        self._seed, self._every, self._part = seed, every, part
+
+    def __len__(self) -> int:
+        return len(self._parent) // self._size
+
+    def __getitem__(self, index: int) -> Pairs | None:
+        if (index + 1) % self._every:
+            return None
+        config, rng = self._config, np.random.default_rng((self._seed, index))
+        query = np.zeros((self._size, config.max_query), np.int32)
+        tool = np.zeros((self._size, config.max_tool), np.int32)
+        identity = np.zeros(self._size, np.int32)
+        first = (index + 1) // self._every * self._size
+        for i in range(self._size):
+            example = augment(self._parent[first + i], config.augment, rng)
+            pair = contrastive_pair(example, self._tokenizer, config.render, config.max_query, config.max_tool, rng)
+            if pair is not None:
+                query[i, : len(pair[0])], tool[i, : len(pair[1])] = pair[0], pair[1]
+                identity[i] = max(1, pair[2])
+        mine = slice(self._part[0], None, self._part[1])
+        return Pairs(query[mine], tool[mine], identity[mine])
+
+
+def training_batches(
+    sources: Sequence[Sequence[Example]], lengths: np.ndarray, config: DataConfig, tokenizer: Tokenizer, seed: int,
+    pairs_every: int = 0, accumulate: int = 1, process: int = 0, processes: int = 1,
+) -> Iterator[Batch]:  # fmt: skip
+    """Endless batches of this process; a Grain iterator, so its position can be saved.
+
+    `lengths` [n, 2] are those of the rows (encoder, decoder); `pairs_every` n gives every n-th step contrastive pairs, 0 none.
+
+    **Raises:** `ValueError` when the batch cannot be shared out evenly.
+    """
+    size = config.batch_size
+    if size % processes:
+        raise ValueError(f"data.batch_size {size} cannot be shared out to {processes} processes; make it a multiple")
+    part = (process, processes)
+    rows = mixture(sources, config.weights, seed)
+    encoded = rows.seed(seed).random_map(Encoder(config, tokenizer))
+    read = grain.ReadOptions(num_threads=config.threads, prefetch_buffer_size=config.prefetch)
+    if config.packing:
+        batches: Any = packed_rows(encoded, config, seed).batch(size).map(lambda b: _packed_batch(b, part))
+    else:
+        buckets = bucket_lengths(lengths[:, 0], config.max_encoder, config.buckets)
+        windows = BatchWindows(encoded, size, config.window, buckets, [config.max_decoder], seed, part)
+        batches = windows.to_iter_dataset(read)
+    if accumulate > 1:
+        if not config.packing and len(buckets) > 1:
+            raise ValueError("optim.accumulate needs batches of one shape: use data.packing or data.buckets 1")
+        batches = batches.batch(accumulate)
+    if pairs_every:
+        paired = PairBatches(mixture(sources, config.weights, seed + 1), size * accumulate, config, tokenizer, seed,
+                             pairs_every, part)  # fmt: skip
+        batches = grain_x.ZipIterDataset([batches, paired.to_iter_dataset(read)])
+        batches = batches.map(lambda both: _with_pairs(both[0], both[1], accumulate))
+    return iter(batches)
+
+
+def _with_pairs(batch: Batch, pairs: Pairs | None, accumulate: int) -> Batch:
+    if pairs is not None and accumulate > 1:
+        pairs = Pairs(*(x.reshape(accumulate, -1, *x.shape[1:]) for x in pairs))
+    return batch._replace(pairs=pairs)
+
+
+def validation_batches(
+    rows: Sequence[Example], config: DataConfig, tokenizer: Tokenizer, process: int = 0, processes: int = 1
+) -> list[Batch]:
+    """Every row exactly once, unaugmented, sorted by length; the last batch is filled up with empty rows.
+
+    All processes get the same number of batches. Rows that do not fit must have been taken out (`drop_long`).
+    """
+    coded = [encode_example(r, tokenizer, config.render, config.max_encoder, config.max_decoder) for r in rows]
+    coded.sort(key=lambda r: (len(r.encoder), len(r.decoder)))
+    buckets = bucket_lengths(np.array([len(r.encoder) for r in coded]), config.max_encoder, config.buckets, 1.0)
+    share = -(-config.batch_size // processes)
+    batches = []
+    for first in range(0, len(coded), share * processes):
+        chosen = coded[first : first + share * processes]
+        encoder = next(b for b in buckets if b >= len(chosen[-1].encoder))
+        batches.append(pad_batch(chosen[process::processes], share, encoder, config.max_decoder))
+    return batches

@@ -1,0 +1,57 @@
+"""Watching a run: the first loss, and updates that are not finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from needlex.train.step import UpdateInfo
+
+
+class NonFiniteError(RuntimeError):
+    """Too many updates in a row had non-finite gradients."""
+
+
+def check_first_loss(ce: float, vocab_size: int, say: Callable[[str], None]) -> None:
+    """Compare the first cross-entropy with that of a uniform guess, ln(V), and say what it means."""
+    uniform = math.log(vocab_size)
+    say(f"first loss {ce:.3f} nats a token; a uniform guess over {vocab_size} pieces is ln(V) = {uniform:.3f}")
+    # At start the tied embedding makes the model repeat its input: a little worse than uniform is expected.
+    if ce > uniform + 4:
+        say(
+            f"warning: the first loss is {ce - uniform:.1f} nats above uniform: the forward pass, not the data, is suspect "
+            "(wrong checkpoint, wrong tokenizer, a changed architecture)"
+        )
+
+
+class Guard:
+    """Counts skipped updates and stops a run that makes nothing but them."""
+
+    def __init__(self, leaf_names: Sequence[str], most: int, say: Callable[[str], None]):
+        self._names, self._most, self._say = list(leaf_names), most, say
+        self._seen = 0
+
+    def check(self, step: int, info: UpdateInfo) -> None:
+        """Report a skipped update by the leaves at fault.
+
+        **Raises:** `NonFiniteError` with a diagnosis after `most` in a row.
+        """
+        skipped, in_a_row = int(info.skipped), int(info.skipped_run)
+        if skipped > self._seen:
+            self._seen = skipped
+            self._say(f"step {step}: update skipped, {self._diagnosis(info)} ({skipped} skipped so far, {in_a_row} in a row)")
+        if in_a_row >= self._most:
+            raise NonFiniteError(
+                f"{in_a_row} updates in a row were not finite, the last at step {step}: {self._diagnosis(info)}. The parameters are "
+                "those before the first of them, and the last checkpoint is intact. Look for a learning rate that is too high "
+                "(optim.lr, optim.muon_lr), a compute dtype that overflows (precision float16 or bfloat16; try float32) or bad data"
+            )
+
+    def _diagnosis(self, info: UpdateInfo) -> str:
+        bad = [n for n, ok in zip(self._names, np.asarray(info.finite), strict=True) if not ok]
+        if not bad:
+            return "the loss or the gradient norm is not finite though every gradient is"
+        more = f" and {len(bad) - 3} more of {len(self._names)} leaves" if len(bad) > 3 else ""
+        return "non-finite gradient in " + ", ".join(bad[:3]) + more

@@ -1,0 +1,200 @@
+"""The training loop: batches in, updates, validation, checkpoints, numbers out."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from tqdm import tqdm
+
+from needlex.batch import Batch
+from needlex.checkpoint.store import Store, saved_steps
+from needlex.config import fingerprint, to_dict
+from needlex.losses.tokens import TokenSums
+from needlex.model.seq2seq import Seq2Seq, count_parameters
+from needlex.optim.build import build_optimizer
+from needlex.optim.schedule import make_schedule
+from needlex.precision import named
+from needlex.sharding import build_mesh, put_batch
+from needlex.track import Tracker
+from needlex.train.config import NOT_HASHED, TrainConfig
+from needlex.train.guard import Guard, check_first_loss
+from needlex.train.preempt import StopRequest
+from needlex.train.setup import Prepared
+from needlex.train.step import TrainState, init_state, make_evaluate, make_gradients, make_update
+from needlex.tree import leaf_paths
+
+EvalHook = Callable[[Seq2Seq, int], dict[str, str]]
+"""Called with the model and the step at every validation; returns text cards by name."""
+
+
+class Result(NamedTuple):
+    """How a run ended."""
+
+    summary: dict[str, Any]
+    """Plain numbers: steps, losses, seconds, checkpoint."""
+    state: TrainState
+    model: Seq2Seq
+    """The trained model, float32 masters."""
+
+
+def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, say: Callable[[str], None] | None = None) -> Result:
+    """Run `config` on prepared data, from the start or (with `resume`) from the newest readable checkpoint.
+
+    The run continues bit for bit where it stopped (on the same number of devices). SIGTERM and Ctrl-C save and return.
+
+    **Raises:** `ValueError` for a run directory or checkpoint that does not fit; `NonFiniteError` when training falls apart.
+    """
+    say = say or (lambda text: tqdm.write(text, file=sys.stdout))
+    policy, mesh = named(config.precision), build_mesh(config.mesh)
+    schedule = make_schedule(config.optim, data.steps)
+    optimizer = build_optimizer(config.optim, schedule, policy)
+    model = Seq2Seq(config.model, key=jr.key(config.seed))
+    initial, static = eqx.partition(model, eqx.is_array)
+    state = init_state(initial, optimizer, config.seed, mesh)
+    accumulate = config.optim.accumulate
+    gradients = make_gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate)
+    update, evaluate = make_update(optimizer, config.optim.clip, mesh), make_evaluate(static, config.loss, policy, mesh)
+    names = leaf_paths(model)
+
+    store = Store(config.run_dir, config.checkpoint, policy)
+    batches, first = data.batches(), 0
+    meta = {"config": to_dict(config), "hash": fingerprint(config, NOT_HASHED)}
+    if config.resume and saved_steps(config.run_dir):
+        first, params, rest = store.restore(state.params, state._replace(params=None), batches, say)
+        state = rest._replace(params=params)
+        say(f"resumed {config.run_dir} at step {first} of {data.steps}")
+    tracker = Tracker(config.run_dir, config.track, first, to_dict(config))
+    guard = Guard(names, config.optim.max_skipped, say)
+    rates = {"lr/adamw": config.optim.lr, "lr/muon": config.optim.muon_lr}
+    say(f"{count_parameters(model):,} parameters, {len(names)} leaves; {data.steps} updates of {data.rows_per_step} rows on {mesh.size} device(s)")
+
+    started = clock = time.perf_counter()
+    tokens, tokens_seen, validation, terms, step = 0, 0, None, None, first
+    bar = tqdm(total=data.steps, initial=first, desc="train", unit="step", dynamic_ncols=True,
+               mininterval=0.5 if sys.stderr.isatty() else 15)  # fmt: skip
+    try:
+        with StopRequest() as stop, mesh:
+            for step in range(first + 1, data.steps + 1):
+                host = next(batches)
+                tokens += int(np.count_nonzero(host.encoder)) + int(np.count_nonzero(host.decoder_segments))
+                batch = put_batch(host, mesh, leading=int(accumulate > 1))
+                grads, terms = gradients(batch, state.params, state.key, state.step)
+                state, info = update(grads, terms.loss, state)
+                # Waiting for this step's numbers costs nothing: the loader works ahead in its own threads.
+                guard.check(step, info)
+                if step == 1:
+                    check_first_loss(_mean(terms.sums.ce, terms.sums), data.vocab_size, say)
+                if step % config.log_every == 0 or step in (1, data.steps):
+                    now = time.perf_counter()
+                    rate, clock, tokens, tokens_seen = tokens / (now - clock), now, 0, tokens_seen + tokens
+                    share = float(schedule(jnp.array(step)))
+                    values = _values(terms, float(info.norm), rate) | {k: v * share for k, v in rates.items()}
+                    values["skipped"] = float(info.skipped)
+                    if host.pairs is not None and config.loss.contrastive_weight:
+                        values["loss/contrastive"] = float(terms.contrastive)
+                    tracker.scalars(step, values)
+                    bar.set_postfix(loss=f"{values['loss/total']:.3f}", ppl=f"{values['train/perplexity']:.2f}",
+                                    tok_s=f"{rate:,.0f}", refresh=False)  # fmt: skip
+                bar.update(1)
+                last = step == data.steps
+                if not stop and (last or step % config.eval_every == 0):
+                    found = validate(evaluate, data.validation, state.params, mesh, stop)
+                    if found is not None:
+                        validation = found
+                        tracker.scalars(step, {f"validation/{k}": v for k, v in found.items()})
+                        tracker.scalars(step, gate_values(state.params), files_only=True)
+                        say(f"step {step}: validation loss {found['loss']:.4f}, perplexity {found['perplexity']:.3f}, "
+                            f"token accuracy {found['accuracy']:.4f} ({found['rows']:.0f} rows)")  # fmt: skip
+                        if on_eval is not None:
+                            for name, text in on_eval(eqx.combine(state.params, static), step).items():
+                                tracker.text(step, name, text)
+                    clock = time.perf_counter()
+                if stop or last or step % config.checkpoint.every == 0:
+                    store.save(step, state.params, state._replace(params=None), batches, {**meta, "step": step, "validation": validation})
+                if stop:
+                    say(f"{stop.reason}: saved step {step}; continue with --resume")
+                    break
+    finally:
+        bar.close()
+        tracker.close()
+        store.close()
+    seconds = time.perf_counter() - started
+    summary = {
+        "run_dir": config.run_dir, "hash": meta["hash"], "steps": step, "finished": step >= data.steps, "resumed_from": first,
+        "seconds": round(seconds, 2), "skipped": int(state.skipped), "parameters": count_parameters(model),
+        "train_loss": None if terms is None else _mean(terms.sums.ce, terms.sums), "validation": validation,
+    }  # fmt: skip
+    return Result(summary, state, eqx.combine(state.params, static))
+
+
+def validate(evaluate: Callable, batches: Sequence[Batch], params: Any, mesh: Any, stop: StopRequest) -> dict[str, float] | None:
+    """Loss over every validation row once; None if a stop was asked for meanwhile, or there is nothing to validate on."""
+    total: TokenSums | None = None
+    rows = 0
+    for batch in batches:
+        if stop:
+            return None
+        sums = jax.device_get(evaluate(put_batch(batch, mesh), params))
+        rows += int(np.count_nonzero(batch.decoder_segments[:, 0])) * jax.process_count()
+        total = sums if total is None else TokenSums(*(a + b for a, b in zip(total, sums, strict=True)))
+    if total is None:
+        return None
+    ce = _mean(total.ce, total)
+    return {
+        "loss": ce, "weighted_loss": _mean(total.weighted_ce, total), "perplexity": math.exp(min(ce, 80.0)),
+        "accuracy": _mean(total.correct, total), "rows": float(rows),
+    }  # fmt: skip
+
+
+def gate_values(params: Any) -> dict[str, float]:
+    """sigmoid of every residual gate, by layer."""
+    values = {}
+    for name, leaf in zip(leaf_paths(params), jax.tree.leaves(params), strict=True):
+        if name.endswith("gate"):
+            for layer, gate in enumerate(np.asarray(jax.nn.sigmoid(leaf.astype(jnp.float32))).ravel()):
+                values[f"gates/{name}/{layer}"] = float(gate)
+    return values
+
+
+def _values(terms: Any, norm: float, rate: float) -> dict[str, float]:
+    sums = terms.sums
+    ce = _mean(sums.ce, sums)
+    return {
+        "loss/total": float(terms.loss), "loss/weighted_ce": _mean(sums.weighted_ce, sums), "loss/ce": ce, "loss/z": _mean(sums.z, sums),
+        "train/perplexity": math.exp(min(ce, 80.0)), "train/accuracy": _mean(sums.correct, sums), "train/gradient_norm": norm,
+        "train/tokens_per_second": rate,
+    }  # fmt: skip
+
+
+def _mean(value: Any, sums: TokenSums) -> float:
+    return float(value) / max(float(sums.count), 1.0)
+
+
+def claim_run_dir(config: TrainConfig) -> None:
+    """Make sure that nothing is overwritten unasked.
+
+    **Raises:** `ValueError` when the run directory holds a run and neither `resume` nor `overwrite` is set, or `resume` meets
+    another configuration.
+    """
+    path = Path(config.run_dir)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"run_dir {path} is a file; give a folder")
+    if config.overwrite and (path / "config.json").is_file():
+        shutil.rmtree(path)
+    occupied = path.is_dir() and any(path.iterdir())
+    if occupied and not config.resume:
+        raise ValueError(
+            f"{path} is not empty; add --resume to continue the run in it, --overwrite to replace it, or choose another --run-dir"
+        )
+    path.mkdir(parents=True, exist_ok=True)

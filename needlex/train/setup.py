@@ -1,0 +1,112 @@
+"""From a configuration to data that a loop can run on: corpus, tokenizer, budgets, number of updates."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from needlex.batch import Batch
+from needlex.config import difference, from_dict, to_dict
+from needlex.data.corpus import Corpus, drop_long, load_corpus, tokenizer_texts
+from needlex.data.loader import training_batches, validation_batches
+from needlex.data.tokenizer import Tokenizer, train_tokenizer
+from needlex.schema import Example
+from needlex.train.config import NOT_HASHED, TrainConfig
+
+
+class Prepared(NamedTuple):
+    """Everything about the data that the loop needs."""
+
+    batches: Callable[[], Iterator[Batch]]
+    """Starts the endless training stream (a Grain iterator)."""
+    validation: list[Batch]
+    validation_rows: list[Example]
+    tokenizer: Tokenizer
+    steps: int
+    rows_per_step: int
+    vocab_size: int
+
+
+def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[TrainConfig, Prepared]:
+    """Read the data, train or load the tokenizer, and settle what depends on them: vocabulary and number of updates.
+
+    The resolved configuration and the tokenizer are written to the run directory; a resumed run must match what is there.
+
+    **Raises:** `DataError`, `ValueError` with the field or file at fault.
+    """
+    run_dir = Path(config.run_dir)
+    corpus = load_corpus(config.data, config.max_samples, say)
+    tokenizer = _tokenizer(config, corpus, run_dir, say)
+    config = dataclasses.replace(config, model=_with_vocabulary(config, tokenizer))
+    sources, lengths = [], []
+    for name, rows in corpus.train:
+        kept, measured = drop_long(rows, name, tokenizer, config.data, say)
+        sources.append(kept)
+        lengths.append(measured)
+    validation_rows, _ = drop_long(corpus.validation, "validation", tokenizer, config.data, say)
+    all_lengths = np.concatenate(lengths)
+    rows = len(all_lengths)
+    per_step = config.data.batch_size * config.optim.accumulate
+    examples_per_step = per_step * (_examples_per_row(all_lengths, config) if config.data.packing else 1.0)
+    steps = config.steps or max(1, round((config.epochs or 1) * rows / examples_per_step))
+    say(
+        f"{rows:,} training rows ({', '.join(f'{n}: {len(s):,}' for (n, _), s in zip(corpus.train, sources, strict=True))}), "
+        f"{len(validation_rows):,} validation rows; vocabulary {tokenizer.vocab_size}; tokens a row: encoder "
+        f"{all_lengths[:, 0].mean():.1f} (longest {all_lengths[:, 0].max()}), decoder {all_lengths[:, 1].mean():.1f} "
+        f"(longest {all_lengths[:, 1].max()}); {steps * examples_per_step / rows:.2f} epochs"
+    )
+    _write(config, tokenizer, run_dir)
+    pairs_every = config.loss.contrastive_every if config.loss.contrastive_weight else 0
+    process, processes = jax.process_index(), jax.process_count()
+
+    def batches():
+        return training_batches(sources, all_lengths, config.data, tokenizer, config.seed, pairs_every,
+                                config.optim.accumulate, process, processes)  # fmt: skip
+
+    validation = validation_batches(validation_rows, config.data, tokenizer, process, processes)
+    return config, Prepared(batches, validation, validation_rows, tokenizer, steps, per_step, tokenizer.vocab_size)
+
+
+def _tokenizer(config: TrainConfig, corpus: Corpus, run_dir: Path, say: Callable[[str], None]) -> Tokenizer:
+    saved = run_dir / "tokenizer.model"
+    if config.resume and saved.is_file():
+        return Tokenizer.load(saved)
+    if config.tokenizer.path is not None:
+        return Tokenizer.load(config.tokenizer.path)
+    say("training the tokenizer")
+    texts = tokenizer_texts(corpus, config.data, config.tokenizer.max_sentences, config.seed)
+    return train_tokenizer(texts, config.tokenizer)
+
+
+def _with_vocabulary(config: TrainConfig, tokenizer: Tokenizer):
+    asked = config.model.vocab_size
+    if asked is not None and asked != tokenizer.vocab_size:
+        raise ValueError(
+            f"model.vocab_size is {asked} but the tokenizer has {tokenizer.vocab_size} pieces; leave model.vocab_size out "
+            "(tokenizer.vocab_size decides)"
+        )
+    return dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size)
+
+
+def _examples_per_row(lengths: np.ndarray, config: TrainConfig) -> float:
+    """Expected examples in a packed row, from the tighter budget and a fill of 95%."""
+    mean = lengths.mean(axis=0)
+    return max(1.0, 0.95 * min(config.data.max_encoder / mean[0], config.data.max_decoder / mean[1]))
+
+
+def _write(config: TrainConfig, tokenizer: Tokenizer, run_dir: Path) -> None:
+    path = run_dir / "config.json"
+    if config.resume and path.is_file():
+        before = from_dict(TrainConfig, json.loads(path.read_text()))
+        changed = [d for d in difference(before, config) if d.split(":")[0].split(".")[0] not in NOT_HASHED]
+        fixed = [d for d in changed if not d.startswith(("steps:", "epochs:", "eval_every:", "log_every:"))]
+        if fixed:
+            raise ValueError(f"--resume: {path} was made by another configuration ({'; '.join(fixed[:3])}); use the same, or a new --run-dir")
+    path.write_text(json.dumps(to_dict(config), indent=2) + "\n")
+    tokenizer.save(run_dir / "tokenizer.model")
