@@ -157,6 +157,7 @@ OVERRIDES = {
     "close": "(close|shut|lower)",
     "open": "(open|open|raise)",
     "the": "(the|the|the|my|our)",
+    "which": "(which|what|which of <the>)",
     "track": "(song|track)",
     "media": "(music|movie|show|song|tv show|track)",
 }  # fmt: skip
@@ -173,7 +174,7 @@ REWRITES = tuple((re.compile(pattern), replacement) for pattern, replacement in 
     (r"\{timer_half:\w+\} (an|a) (hour|minute)\[s\]", r"half \1 \2"),
     (r"\( \|-\)(hour|minute|second)\[s\] timer", r"( |-)\1 timer"),
     (r"\( \|-\)(hour|minute|second)\[s\]", r" \1s"),
-    (r"\[<in>\] \[<the>\] \{zone:state\}", "(at|in) the {zone}"),
+    (r"\[<in>\] \[<the>\] \{zone:state\}", "at the {zone}"),
     (r"\{floor\}( \[floor\])?", "{floor} floor"),
     (r"\[?<in>\]? \[<the>\] \{floor\}", "on [<the>] {floor}"),
     (r"<light> \{floor\} floor", "<light> on the {floor} floor"),
@@ -196,6 +197,7 @@ REWRITES = tuple((re.compile(pattern), replacement) for pattern, replacement in 
     (r"switch\[es\]", "switches"),
     (r"\(check\|complete(\|delete\|remove)?\) \(off;", "(check|cross|tick) (off;"),
     (r" \[on\]$", ""),
+    (r"\(activate\|run\|start\|<turn>\)", "(activate|run|start)"),
 ))  # fmt: skip
 
 LISTS = {

@@ -25,7 +25,7 @@ _BEFORE = (
     "please ", "can you ", "could you ", "can you please ", "could you please ", "would you ", "hey, ",
     "I want you to ", "I need you to ", "go ahead and ", "just ", "would you please ", "ok, ",
 )  # fmt: skip
-_AFTER = (" please", ", please", ", thanks", " for me", " now", ", thank you", " right away")
+_AFTER = (" please", ", please", ", thanks", ", thank you", ", if you can")
 _JOINTS = (
     " and ",
     " and then ",
