@@ -87,7 +87,7 @@ SHARED_SLOTS: dict[str, str] = {
     "delete_note": "title", "find_nearby": "place_type", "find_recipe": "dish", "cancel_alarm": "time",
     "set_light": "area", "open_cover": "area", "close_cover": "area", "set_temperature": "area",
     "track_package": "tracking_number", "track_flight": "flight_number", "start_vacuum": "area",
-    "list_events": "date", "check_presence": "name", "transfer_money": "recipient",
+    "list_events": "date", "check_presence": "name",
     "search_web": "query", "find_device": "item", "open_website": "url", "get_traffic": "destination",
     "book_hotel": "city", "delete_event": "title",
 }  # fmt: skip
