@@ -36,6 +36,8 @@ class GenerateDataConfig:
     """Share of rows whose right answer is no call."""
     multi_share: float = 0.15
     """Share of rows with two or three calls."""
+    domains: tuple[str, ...] = ()
+    """Domains whose tools are used; none: all."""
     overwrite: bool = False
     """Replace the output file if it exists."""
     json: bool = field(default=False)
@@ -73,6 +75,7 @@ def run(config: GenerateDataConfig) -> dict[str, object]:
         rows=config.num_samples,
         held_out_rows=config.num_samples,
         seed=config.seed,
+        domains=config.domains,
         none_share=config.none_share,
         multi_share=config.multi_share,
     )

@@ -53,6 +53,14 @@ def saved_steps(run_dir: str | Path) -> list[int]:
     return sorted(steps)
 
 
+def _open(root: Path, options: ocp.CheckpointManagerOptions | None = None) -> ocp.CheckpointManager:
+    # Without handlers a fresh process cannot read the metadata of what another one saved.
+    handlers = {name: ocp.StandardCheckpointHandler() for name in ("params", "masters", "state")}
+    handlers["data"] = grain.checkpoint.CheckpointHandler()
+    handlers["meta"] = ocp.JsonCheckpointHandler()
+    return ocp.CheckpointManager(root, item_handlers=handlers, options=options)
+
+
 class Store:
     """Checkpoints of one run directory."""
 
@@ -61,7 +69,7 @@ class Store:
         root = folder(run_dir)
         root.mkdir(parents=True, exist_ok=True)
         options = ocp.CheckpointManagerOptions(max_to_keep=config.keep, enable_async_checkpointing=True)
-        self._manager = ocp.CheckpointManager(root, options=options)
+        self._manager = _open(root, options)
 
     def save(self, step: int, params: Any, state: Any, data: grain.DatasetIterator, meta: dict[str, Any]) -> None:
         """Start saving `step`; returns before the files are written.
@@ -163,7 +171,7 @@ def load_params(run_dir: str | Path, like: Any, step: int | None, say: Callable[
     arrays = eqx.filter(like, eqx.is_array_like)
     wanted = flatten(arrays)
     failures = []
-    with ocp.CheckpointManager(folder(run_dir)) as manager:
+    with _open(folder(run_dir)) as manager:
         for candidate in [step] if step is not None else reversed(steps):
             try:
                 saved = manager.item_metadata(candidate)["params"]

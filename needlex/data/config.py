@@ -34,7 +34,7 @@ class DataConfig:
     packing_bins: int = 64
     """Rows that are filled at a time."""
     buckets: int = 3
-    """Without packing: number of encoder lengths a batch may be padded to."""
+    """Without packing: number of encoder lengths a batch may be padded to (and one more shape for long answers)."""
     window: int = 16
     """Without packing: batches whose rows are sorted by length together."""
     max_query: int = 64

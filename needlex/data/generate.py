@@ -47,6 +47,8 @@ class GenerateConfig:
     """Share of rows whose right answer is no call."""
     multi_share: float = 0.15
     """Share of rows with two or three calls."""
+    domains: tuple[str, ...] = ()
+    """Domains whose tools are used (`home`, `timer`, `weather`, ...); none: all of them."""
 
     def __post_init__(self):
         for name in ("rows", "held_out_rows"):
@@ -110,12 +112,12 @@ class _Maker:
         self.config, self.split = config, split
         # A string seeds `Random` through SHA-512: the same on every machine.
         self.random = Random(f"{config.seed}/{split}")
-        self.book = catalogue()
+        self.book = catalogue().only(config.domains)
         self.names = tuple(self.book.sources)
         self.held_out_values = split == "unseen_values"
         self.unseen_templates = split == "unseen_templates"
         self.templates = _templates(self.unseen_templates)
-        self.callable = tuple(self.templates)
+        self.callable = tuple(name for name in self.templates if name in self.book.sources)
         self.chat = self.book.unseen_chat if self.unseen_templates else self.book.chat
 
     def row(self, wanted: Callable[[Example], bool]) -> Example:

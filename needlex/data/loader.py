@@ -60,29 +60,42 @@ def mixture(sources: Sequence[Sequence[Example]], weights: Sequence[float], seed
     return grain.MapDataset.mix(parts, [w / total for w in weights]).seed(seed)
 
 
-def bucket_lengths(lengths: np.ndarray, limit: int, count: int, slack: float = 1.15) -> list[int]:
-    """At most `count` padded lengths, multiples of 8, that cover up to `limit`.
+Shape = tuple[int, int]
+"""Encoder and decoder length of a padded batch."""
 
-    The last is the limit; the others are quantiles of `lengths` (times `slack`, since augmentation lengthens rows).
+
+def batch_shapes(lengths: np.ndarray, limits: Shape, count: int, slack: float = 1.15) -> list[Shape]:
+    """The few shapes that batches are padded to, cheapest first: each is compiled once.
+
+    `count` encoder lengths (quantiles of `lengths` [n, 2] times `slack`, since augmentation lengthens rows) go with
+    short answers (90% of the rows); the last shape, the limits, takes everything.
     """
-    shares = [(i + 1) / count for i in range(count - 1)]
-    marks = [int(-(-np.quantile(lengths, s) * slack // 8) * 8) for s in shares]
-    return sorted({m for m in marks if m < limit} | {limit})
+    def mark(side: int, share: float) -> int:
+        return min(int(-(-np.quantile(lengths[:, side], share) * slack // 8) * 8), limits[side])
+
+    short = mark(1, 0.9)
+    encoders = {mark(0, (i + 1) / count) for i in range(count - 1)} | {limits[0]}
+    return sorted({(e, short) for e in encoders}) + ([limits] if short < limits[1] else [])
+
+
+def fitting(shapes: Sequence[Shape], rows: Sequence[Encoded]) -> int:
+    """Index of the first shape that holds all `rows`."""
+    encoder, decoder = max(len(r.encoder) for r in rows), max(len(r.decoder) for r in rows)
+    return next(i for i, (e, d) in enumerate(shapes) if e >= encoder and d >= decoder)
 
 
 class BatchWindows(grain.MapDataset):
-    """Batches of rows of similar length, padded to a bucket.
+    """Batches of rows of similar length, padded to one of a few shapes.
 
-    A window of `window` batches of rows is sorted by length, cut into batches, and the batches are shuffled. Batch i
-    depends on i alone, so Grain's position (an index) is all there is to save.
+    A window of `window` batches of rows is sorted by shape and length, cut into batches, and the batches are shuffled.
+    Batch i depends on i alone, so Grain's position (an index) is all there is to save.
     """
 
-    def __init__(self, parent: grain.MapDataset, batch_size: int, window: int, buckets: Sequence[int],
-                 decoder_buckets: Sequence[int], seed: int, part: tuple[int, int]):  # fmt: skip
+    def __init__(self, parent: grain.MapDataset, batch_size: int, window: int, shapes: Sequence[Shape], seed: int,
+                 part: tuple[int, int]):  # fmt: skip
         super().__init__(parent)
         self._rows = batch_size * window
-        self._batch_size, self._window, self._seed = batch_size, window, seed
-        self._buckets, self._decoder_buckets = list(buckets), list(decoder_buckets)
+        self._batch_size, self._window, self._seed, self._shapes = batch_size, window, seed, list(shapes)
         self._process, self._processes = part
         self._cache: OrderedDict[int, list[list[Encoded]]] = OrderedDict()
         self._lock = threading.Lock()
@@ -92,17 +105,15 @@ class BatchWindows(grain.MapDataset):
 
     def __getitem__(self, index: int) -> Batch:
         rows = self._batches(index // self._window)[index % self._window]
-        encoder = next(b for b in self._buckets if b >= max(len(r.encoder) for r in rows))
-        decoder = next(b for b in self._decoder_buckets if b >= max(len(r.decoder) for r in rows))
         mine = rows[self._process :: self._processes]
-        return pad_batch(mine, len(mine), encoder, decoder)
+        return pad_batch(mine, len(mine), self._shapes[fitting(self._shapes, rows)])
 
     def _batches(self, window: int) -> list[list[Encoded]]:
         with self._lock:  # reading threads ask for the same window at once; it is encoded by the first
             if window not in self._cache:
                 first = window * self._rows
                 rows = [self._parent[i] for i in range(first, first + self._rows)]
-                rows.sort(key=lambda r: (len(r.encoder), len(r.decoder)))
+                rows.sort(key=lambda r: (fitting(self._shapes, [r]), len(r.encoder), len(r.decoder)))
                 cut = [rows[i : i + self._batch_size] for i in range(0, len(rows), self._batch_size)]
                 order = np.random.default_rng((self._seed, window)).permutation(len(cut))
                 self._cache[window] = [cut[i] for i in order]
@@ -111,8 +122,9 @@ class BatchWindows(grain.MapDataset):
             return self._cache[window]
 
 
-def pad_batch(rows: Sequence[Encoded], size: int, encoder: int, decoder: int) -> Batch:
-    """One example a row, padded to [size, encoder] and [size, decoder]; missing rows are all padding."""
+def pad_batch(rows: Sequence[Encoded], size: int, shape: Shape) -> Batch:
+    """One example a row, padded to `shape`; rows beyond those given, up to `size`, are all padding."""
+    encoder, decoder = shape
     arrays = {
         name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in _FIELDS
     }
@@ -195,12 +207,12 @@ def training_batches(
     if config.packing:
         batches: Any = packed_rows(encoded, config, seed).batch(size).map(lambda b: _packed_batch(b, part))
     else:
-        buckets = bucket_lengths(lengths[:, 0], config.max_encoder, config.buckets)
-        windows = BatchWindows(encoded, size, config.window, buckets, [config.max_decoder], seed, part)
+        shapes = batch_shapes(lengths, (config.max_encoder, config.max_decoder), config.buckets)
+        windows = BatchWindows(encoded, size, config.window, shapes, seed, part)
         batches = windows.to_iter_dataset(read)
     if accumulate > 1:
-        if not config.packing and len(buckets) > 1:
-            raise ValueError("optim.accumulate needs batches of one shape: use data.packing or data.buckets 1")
+        if not config.packing and len(shapes) > 1:
+            raise ValueError("optim.accumulate needs batches of one shape: turn data.packing on")
         batches = batches.batch(accumulate)
     if pairs_every:
         paired = PairBatches(mixture(sources, config.weights, seed + 1), size * accumulate, config, tokenizer, seed,
@@ -224,12 +236,13 @@ def validation_batches(
     All processes get the same number of batches. Rows that do not fit must have been taken out (`drop_long`).
     """
     coded = [encode_example(r, tokenizer, config.render, config.max_encoder, config.max_decoder) for r in rows]
-    coded.sort(key=lambda r: (len(r.encoder), len(r.decoder)))
-    buckets = bucket_lengths(np.array([len(r.encoder) for r in coded]), config.max_encoder, config.buckets, 1.0)
+    shapes = batch_shapes(
+        np.array([(len(r.encoder), len(r.decoder)) for r in coded]), (config.max_encoder, config.max_decoder), config.buckets, 1.0
+    )  # fmt: skip
+    coded.sort(key=lambda r: (fitting(shapes, [r]), len(r.encoder), len(r.decoder)))
     share = -(-config.batch_size // processes)
     batches = []
     for first in range(0, len(coded), share * processes):
         chosen = coded[first : first + share * processes]
-        encoder = next(b for b in buckets if b >= len(chosen[-1].encoder))
-        batches.append(pad_batch(chosen[process::processes], share, encoder, config.max_decoder))
+        batches.append(pad_batch(chosen[process::processes], share, shapes[fitting(shapes, chosen)]))
     return batches

@@ -4,8 +4,8 @@ other's way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 from needlex.data.embedded.home import home_tools
@@ -107,6 +107,20 @@ class Catalogue:
     """Tools never offered together with one."""
     stand_ins: Mapping[str, frozenset[str]]
     """Tools not offered where one is missing (its rivals among them)."""
+
+    def only(self, domains: Sequence[str]) -> Catalogue:
+        """The tools of some domains; all of them if none is named.
+
+        **Raises:** `ValueError` for a domain that there is not.
+        """
+        unknown = sorted(set(domains) - set(self.by_domain))
+        if unknown:
+            raise ValueError(f"embedded.domains: unknown {unknown}; there are {', '.join(self.by_domain)}")
+        if not domains:
+            return self
+        by_domain = {d: names for d, names in self.by_domain.items() if d in domains}
+        names = {n for found in by_domain.values() for n in found}
+        return replace(self, by_domain=by_domain, sources={n: s for n, s in self.sources.items() if n in names})
 
 
 @cache
