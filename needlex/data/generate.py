@@ -118,6 +118,7 @@ class _Maker:
         self.unseen_templates = split == "unseen_templates"
         self.templates = _templates(self.unseen_templates)
         self.callable = tuple(name for name in self.templates if name in self.book.sources)
+        self.shareable = any(name in SHARED_SLOTS for name in self.callable)
         self.chat = self.book.unseen_chat if self.unseen_templates else self.book.chat
 
     def row(self, wanted: Callable[[Example], bool]) -> Example:
@@ -131,7 +132,7 @@ class _Maker:
         if kind < self.config.none_share:
             make = self._chat if self.random.random() < CHAT_SHARE else self._near_miss
         elif kind < self.config.none_share + self.config.multi_share:
-            make = self._shared if self.random.random() < SHARED_SHARE else self._multi
+            make = self._shared if self.random.random() < SHARED_SHARE and self.shareable else self._multi
         for _ in range(MAX_DRAWS):
             example = make(tools)
             if example is not None and wanted(example):

@@ -17,9 +17,10 @@ from needlex.tree import Rule, apply_rules
 RULES = (
     Rule(r"^confidence\.", "frozen", optional=True),  # trained after the rest, by calibration
     Rule(r"(encoder|decoder|contrastive)\..*\.weight$", "matrix"),
-    Rule(r"(\.scale|gate|\.bias|log_temperature)$|^embedding\.weight$", "rest"),
+    Rule(r"(\.scale|gate|log_temperature)$", "scale"),
+    Rule(r"\.bias$|^embedding\.weight$", "rest"),
 )
-"""Which group a leaf belongs to: Muon's matrices, AdamW's rest (embedding, norms, gates, biases), or frozen."""
+"""Which group a leaf belongs to: Muon's matrices, AdamW's scales (norms, gates, temperature) and rest, or frozen."""
 
 
 def labels(params: Any) -> Any:
@@ -61,22 +62,31 @@ def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.Gradi
 
 def build_optimizer(config: OptimConfig, schedule: Schedule, policy: Policy) -> optax.GradientTransformationExtraArgs:
     """The transformation (after clipping, which the step does); its `update` takes `step=`."""
-    adamw = optax.chain(
-        optax.scale_by_adam(config.b1, config.b2, eps=policy.optimizer_epsilon),
-        optax.add_decayed_weights(config.weight_decay) if config.weight_decay else optax.identity(),
-        scale_by_rate(config.lr, schedule),
-    )
+    def adamw(rate: float):
+        return optax.chain(
+            optax.scale_by_adam(config.b1, config.b2, eps=policy.optimizer_epsilon),
+            optax.add_decayed_weights(config.weight_decay) if config.weight_decay else optax.identity(),
+            scale_by_rate(rate, schedule),
+        )
+
     muon = optax.chain(
         scale_by_muon(config.muon_momentum, config.muon_steps),
         optax.add_decayed_weights(config.muon_weight_decay),
         scale_by_rate(config.muon_lr, schedule),
     )
-    adafactor = optax.chain(
-        # No scaling by the parameter: leaves that start at zero (gates, norm scales) would not move.
-        optax.scale_by_factored_rms(min_dim_size_to_factor=32),
-        optax.clip_by_block_rms(1.0),
-        scale_by_rate(config.lr, schedule),
-    )
-    groups = {"muon": (muon, adamw), "adamw": (adamw, adamw), "adafactor": (adafactor, adafactor)}[config.name]
-    by_label = {"matrix": groups[0], "rest": groups[1], "frozen": optax.set_to_zero()}
+    def adafactor(rate: float):
+        return optax.chain(
+            # No scaling by the parameter: leaves that start at zero (gates, norm scales) would not move.
+            optax.scale_by_factored_rms(min_dim_size_to_factor=32),
+            optax.clip_by_block_rms(1.0),
+            scale_by_rate(rate, schedule),
+        )
+
+    other = adafactor if config.name == "adafactor" else adamw
+    by_label = {
+        "matrix": muon if config.name == "muon" else other(config.lr),
+        "scale": other(config.lr * config.scale_lr_factor),
+        "rest": other(config.lr),
+        "frozen": optax.set_to_zero(),
+    }
     return in_dtype(optax.partition(by_label, labels), policy)

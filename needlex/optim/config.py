@@ -26,6 +26,8 @@ class OptimConfig:
     b2: float = 0.95
     weight_decay: float = 0.0
     """Decoupled decay of AdamW's leaves."""
+    scale_lr_factor: float = 1.0
+    """Factor on `lr` for norm scales, gates and the temperature, which start at 0 and otherwise hardly move in a short run."""
     muon_momentum: float = 0.95
     muon_weight_decay: float = 0.01
     """Decoupled decay of Muon's matrices."""
@@ -39,7 +41,7 @@ class OptimConfig:
     """Updates in a row that may be skipped as non-finite before the run stops with a diagnosis."""
 
     def __post_init__(self):
-        for name in ("lr", "muon_lr"):
+        for name in ("lr", "muon_lr", "scale_lr_factor"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"optim.{name} is {getattr(self, name)}; it must be positive")
         for name in ("warmup_ratio", "decay_ratio", "final_ratio"):
