@@ -31,7 +31,7 @@ from needlex.train.config import NOT_HASHED, TrainConfig
 from needlex.train.guard import Guard, check_first_loss
 from needlex.train.preempt import StopRequest
 from needlex.train.setup import Prepared
-from needlex.train.step import TrainState, init_state, make_evaluate, make_gradients, make_update
+from needlex.train.step import TrainState, init_state, make_evaluate, Gradients, make_update
 from needlex.tree import leaf_paths
 
 EvalHook = Callable[[Seq2Seq, int], dict[str, str]]
@@ -63,7 +63,7 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     initial, static = eqx.partition(model, eqx.is_array)
     state = init_state(initial, optimizer, config.seed, mesh)
     accumulate = config.optim.accumulate
-    gradients = make_gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate)
+    gradients = Gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate)
     update, evaluate = make_update(optimizer, config.optim.clip, mesh), make_evaluate(static, config.loss, policy, mesh)
     names = leaf_paths(model)
 

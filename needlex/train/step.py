@@ -1,6 +1,6 @@
 """The training step: gradients of the loss, then a guarded update. Both are pure and jitted.
 
-Two functions rather than one: the batch comes in several shapes, the update in one, and each compiles for itself.
+Several functions rather than one: the batch comes in several shapes, the update in one, and each compiles for itself.
 Shapes: a batch is [b, ...], or [a, b, ...] with `accumulate` micro-batches.
 """
 
@@ -80,48 +80,70 @@ def pairs_loss(model: Seq2Seq, pairs: Pairs) -> Float[Array, ""]:
 
 
 def loss_fn(
-    params: Any, static: Any, batch: Batch, total: Float[Array, ""], parts: int, config: LossConfig, policy: Policy,
-    key: Key | None = None,
-) -> tuple[Float[Array, ""], Terms]:  # fmt: skip
-    """Loss of one micro-batch as its share of the whole: sums over `total` real tokens, CLIP over `parts`.
+    params: Any, static: Any, batch: Batch, total: Float[Array, ""], config: LossConfig, policy: Policy, key: Key | None = None
+) -> tuple[Float[Array, ""], TokenSums]:  # fmt: skip
+    """Token loss of one micro-batch as its share of the whole: sums over `total` real tokens.
 
     Adding this over the micro-batches gives the loss of the one big batch.
     """
-    model = eqx.combine(policy.to_compute(params), static)
-    sums = batch_sums(model, batch, config, key)
+    sums = batch_sums(eqx.combine(policy.to_compute(params), static), batch, config, key)
     total = jnp.maximum(total, 1.0)
-    loss = sums.weighted_ce / total + config.z_weight * sums.z / total
-    contrastive = jnp.zeros(())
-    if batch.pairs is not None and config.contrastive_weight:
-        contrastive = pairs_loss(model, batch.pairs) / parts
-        # Seen every n-th step only, so n times as heavy then: the same on average.
-        loss = loss + config.contrastive_weight * config.contrastive_every * contrastive
-    return loss, Terms(loss, sums, contrastive)
+    return sums.weighted_ce / total + config.z_weight * sums.z / total, sums
 
 
-def make_gradients(static: Any, config: LossConfig, policy: Policy, mesh: Mesh, dropout: bool, accumulate: int):
-    """Jitted (batch, params, key, step) -> (float32 gradients, Terms)."""
-    grad = jax.value_and_grad(loss_fn, has_aux=True)
-    whole = replicated(mesh)
+def contrastive_fn(params: Any, static: Any, pairs: Pairs, policy: Policy) -> Float[Array, ""]:
+    """CLIP loss of the pairs; the mean over micro-batches if they have a leading axis."""
+    model = eqx.combine(policy.to_compute(params), static)
+    if pairs.identity.ndim == 1:
+        return pairs_loss(model, pairs)
+    return jnp.mean(jax.lax.map(lambda part: pairs_loss(model, part), pairs))
 
-    def gradients(batch: Batch, params, key, step):
-        total = jnp.sum(batch.decoder_segments != 0, dtype=jnp.float32)
-        key = jr.fold_in(key, step) if dropout else None
-        if accumulate == 1:
-            (_, terms), grads = grad(params, static, batch, total, 1, config, policy, key)
+
+class Gradients:
+    """(batch, params, key, step) -> (float32 gradients, Terms).
+
+    Tokens and pairs are differentiated by two jitted functions: batches come in several shapes, with pairs and without, and
+    so each shape is compiled once.
+    """
+
+    def __init__(self, static: Any, config: LossConfig, policy: Policy, mesh: Mesh, dropout: bool, accumulate: int):
+        whole = replicated(mesh)
+        self._contrastive = config.contrastive_weight > 0
+
+        def of_tokens(batch: Batch, params, key, step):
+            grad = jax.value_and_grad(loss_fn, has_aux=True)
+            total = jnp.sum(batch.decoder_segments != 0, dtype=jnp.float32)
+            key = jr.fold_in(key, step) if dropout else None
+            if accumulate == 1:
+                (loss, sums), grads = grad(params, static, batch, total, config, policy, key)
+                return grads, Terms(loss, sums, jnp.zeros(()))
+
+            def micro(carry, part):
+                (loss, sums), grads = grad(params, static, part[0], total, config, policy, part[1])
+                return jax.tree.map(jnp.add, carry, (grads, loss, sums)), None
+
+            keys = None if key is None else jr.split(key, accumulate)
+            first = jax.tree.map(lambda x: x[0], batch)
+            (loss, sums), grads = jax.eval_shape(lambda: grad(params, static, first, total, config, policy, None))
+            zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (grads, loss, sums))
+            (grads, loss, sums), _ = jax.lax.scan(micro, zeros, (batch, keys))
+            return grads, Terms(loss, sums, jnp.zeros(()))
+
+        def of_pairs(pairs: Pairs, params, grads, terms: Terms):
+            loss, more = jax.value_and_grad(contrastive_fn)(params, static, pairs, policy)
+            # Seen every n-th step only, so n times as heavy then: the same on average.
+            weight = config.contrastive_weight * config.contrastive_every
+            grads = jax.tree.map(lambda a, b: a + weight * b, grads, more)
+            return grads, Terms(terms.loss + weight * loss, terms.sums, loss)
+
+        self.tokens = jax.jit(of_tokens, out_shardings=whole)
+        self.pairs = jax.jit(of_pairs, out_shardings=whole, donate_argnums=2)
+
+    def __call__(self, batch: Batch, params: Any, key: Key, step: Int[Array, ""]) -> tuple[Any, Terms]:
+        grads, terms = self.tokens(batch._replace(pairs=None), params, key, step)
+        if batch.pairs is None or not self._contrastive:
             return grads, terms
-        keys = None if key is None else jr.split(key, accumulate)
-
-        def micro(carry, part):
-            (_, terms), grads = grad(params, static, part[0], total, accumulate, config, policy, part[1])
-            return jax.tree.map(jnp.add, carry, (grads, terms)), None
-
-        shapes = jax.eval_shape(lambda: grad(params, static, jax.tree.map(lambda x: x[0], batch), total, 1, config, policy))
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (shapes[1], shapes[0][1]))
-        (grads, terms), _ = jax.lax.scan(micro, zeros, (batch, keys))
-        return grads, terms
-
-    return jax.jit(gradients, out_shardings=whole)
+        return self.pairs(batch.pairs, params, grads, terms)
 
 
 def make_update(optimizer: optax.GradientTransformationExtraArgs, clip: float | None, mesh: Mesh):
