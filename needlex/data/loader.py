@@ -217,7 +217,8 @@ def training_batches(
     if pairs_every:
         paired = PairBatches(mixture(sources, config.weights, seed + 1), size * accumulate, config, tokenizer, seed,
                              pairs_every, part)  # fmt: skip
-        batches = grain_x.ZipIterDataset([batches, paired.to_iter_dataset(read)])
+        # Grain leaves out None as if filtered unless told otherwise, and there would be pairs at every step.
+        batches = grain_x.ZipIterDataset([batches, paired.to_iter_dataset(read, allow_nones=True)])
         batches = batches.map(lambda both: _with_pairs(both[0], both[1], accumulate))
     return iter(batches)
 
