@@ -9,7 +9,7 @@ from needlex.nn.feedforward import Activation
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes and options of the encoder-decoder. The defaults are the real model, 26 M parameters without its table."""
+    """Sizes and options of the encoder-decoder. The defaults are the real model, 28 M parameters without its table."""
 
     vocab_size: int | None = None
     """Rows of the embedding table; None takes the tokenizer's."""
@@ -27,6 +27,8 @@ class ModelConfig:
     """Feed-forward width; None is 4 d_model."""
     activation: Activation = "swiglu"
     """Feed-forward activation."""
+    mat_factors: tuple[int, ...] = ()
+    """Feed-forward widths trained beside the full one, as divisors of it (Matryoshka); rows of a batch are shared out."""
     dropout: float = 0.0
     """Share of a sub-layer's output that is zeroed in training."""
     contrastive_dim: int = 128
@@ -58,6 +60,11 @@ class ModelConfig:
             raise ValueError(f"model.vocab_size is {self.vocab_size}; the six special ids need at least 7")
         if self.d_ff is not None and not self.feedforward:
             raise ValueError("model.d_ff is set but model.feedforward is off; add --model.feedforward or leave d_ff out")
+
+        if self.mat_factors and not self.feedforward:
+            raise ValueError("model.mat_factors is set but model.feedforward is off; add --model.feedforward or leave it out")
+        if any(f < 2 or f > self.hidden_ff for f in self.mat_factors):
+            raise ValueError(f"model.mat_factors are {self.mat_factors}; each must be at least 2 and at most the width {self.hidden_ff}")
 
     @property
     def hidden_ff(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from needlex.checkpoint.config import CheckpointConfig
+from needlex.compress.prune import PruneConfig
 from needlex.data.config import DataConfig
 from needlex.data.tokenizer import TokenizerConfig
 from needlex.losses.config import LossConfig
@@ -51,6 +52,7 @@ class TrainConfig:
     data: DataConfig = field(default_factory=DataConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
+    prune: PruneConfig = field(default_factory=PruneConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     track: TrackConfig = field(default_factory=TrackConfig)

@@ -18,6 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from needlex.batch import Batch
+from needlex.compress.prune import apply_masks, block_masks
 from needlex.checkpoint.store import Store, saved_steps
 from needlex.config import fingerprint, to_dict
 from needlex.losses.tokens import TokenSums
@@ -25,7 +26,7 @@ from needlex.model.seq2seq import Seq2Seq, count_parameters
 from needlex.optim.build import build_optimizer
 from needlex.optim.schedule import make_schedule
 from needlex.precision import named
-from needlex.sharding import build_mesh, put_batch
+from needlex.sharding import build_mesh, put_batch, replicated
 from needlex.track import Tracker
 from needlex.train.config import NOT_HASHED, TrainConfig
 from needlex.train.guard import Guard, check_first_loss
@@ -61,9 +62,11 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     optimizer = build_optimizer(config.optim, schedule, policy)
     model = Seq2Seq(config.model, key=jr.key(config.seed))
     initial, static = eqx.partition(model, eqx.is_array)
-    state = init_state(initial, optimizer, config.seed, mesh)
+    prune = config.prune
+    state = init_state(initial, optimizer, config.seed, mesh, prune.sparsity > 0)
+    new_masks = jax.jit(block_masks, static_argnames="group_size", out_shardings=replicated(mesh))
     accumulate = config.optim.accumulate
-    gradients = Gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate)
+    gradients = Gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate, config.model.mat_factors)
     update, evaluate = make_update(optimizer, config.optim.clip, mesh), make_evaluate(static, config.loss, policy, mesh)
     names = leaf_paths(model)
 
@@ -93,6 +96,10 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
                 state, info = update(grads, terms.loss, state)
                 # Waiting for this step's numbers costs nothing: the loader works ahead in its own threads.
                 guard.check(step, info)
+                if prune.due(step, data.steps):
+                    target = jnp.array(prune.target(step, data.steps), jnp.float32)
+                    masks = new_masks(state.params, target, group_size=prune.group_size)
+                    state = state._replace(params=apply_masks(state.params, masks), masks=masks)
                 if step == 1:
                     check_first_loss(_mean(terms.sums.ce, terms.sums), data.vocab_size, say)
                 if step % config.log_every == 0 or step in (1, data.steps):

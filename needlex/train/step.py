@@ -17,6 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 from jax.sharding import Mesh
 
 from needlex.batch import Batch, Pairs
+from needlex.compress.matryoshka import width_masks
+from needlex.compress.prune import apply_masks, full_masks
 from needlex.losses.config import LossConfig
 from needlex.losses.contrastive import clip_loss
 from needlex.losses.tokens import TokenSums, token_sums
@@ -40,6 +42,8 @@ class TrainState(NamedTuple):
     """Updates skipped as non-finite."""
     skipped_run: Int[Array, ""]
     """Of these, how many in a row up to now."""
+    masks: Any = None
+    """0/1 at weights that pruning holds at zero; None without pruning."""
 
 
 class Terms(NamedTuple):
@@ -62,14 +66,22 @@ class UpdateInfo(NamedTuple):
     skipped_run: Int[Array, ""]
 
 
-def batch_sums(model: Seq2Seq, batch: Batch, config: LossConfig, key: Key | None) -> TokenSums:
-    """Token sums of one micro-batch [b, ...]. `key` turns dropout on, with another mask for every row."""
-    keys = None if key is None else jr.split(key, batch.encoder.shape[0])
+def batch_sums(
+    model: Seq2Seq, batch: Batch, config: LossConfig, key: Key | None, mat_factors: tuple[int, ...] = ()
+) -> TokenSums:
+    """Token sums of one micro-batch [b, ...].
 
-    def row(encoder, decoder, encoder_segments, decoder_segments, key):
-        return model(encoder, decoder, encoder_segments, decoder_segments, key=key)
+    `key` turns dropout on, with another mask for every row; `mat_factors` gives rows different feed-forward widths.
+    """
+    rows = batch.encoder.shape[0]
+    keys = None if key is None else jr.split(key, rows)
+    feedforward = model.decoder.layers.feedforward
+    masks = width_masks(rows, feedforward.layer.down.weight.shape[-2], mat_factors) if feedforward and mat_factors else None
 
-    logits = jax.vmap(row)(batch.encoder, batch.decoder, batch.encoder_segments, batch.decoder_segments, keys)
+    def row(encoder, decoder, encoder_segments, decoder_segments, mask, key):
+        return model(encoder, decoder, encoder_segments, decoder_segments, mask, key=key)
+
+    logits = jax.vmap(row)(batch.encoder, batch.decoder, batch.encoder_segments, batch.decoder_segments, masks, keys)
     return token_sums(logits, batch.targets, batch.classes, batch.decoder_segments != 0, config.class_weights)
 
 
@@ -80,13 +92,14 @@ def pairs_loss(model: Seq2Seq, pairs: Pairs) -> Float[Array, ""]:
 
 
 def loss_fn(
-    params: Any, static: Any, batch: Batch, total: Float[Array, ""], config: LossConfig, policy: Policy, key: Key | None = None
+    params: Any, static: Any, batch: Batch, total: Float[Array, ""], config: LossConfig, policy: Policy, key: Key | None = None,
+    mat_factors: tuple[int, ...] = (),
 ) -> tuple[Float[Array, ""], TokenSums]:  # fmt: skip
     """Token loss of one micro-batch as its share of the whole: sums over `total` real tokens.
 
     Adding this over the micro-batches gives the loss of the one big batch.
     """
-    sums = batch_sums(eqx.combine(policy.to_compute(params), static), batch, config, key)
+    sums = batch_sums(eqx.combine(policy.to_compute(params), static), batch, config, key, mat_factors)
     total = jnp.maximum(total, 1.0)
     return sums.weighted_ce / total + config.z_weight * sums.z / total, sums
 
@@ -106,7 +119,8 @@ class Gradients:
     so each shape is compiled once.
     """
 
-    def __init__(self, static: Any, config: LossConfig, policy: Policy, mesh: Mesh, dropout: bool, accumulate: int):
+    def __init__(self, static: Any, config: LossConfig, policy: Policy, mesh: Mesh, dropout: bool, accumulate: int,
+                 mat_factors: tuple[int, ...] = ()):  # fmt: skip
         whole = replicated(mesh)
         self._contrastive = config.contrastive_weight > 0
 
@@ -115,11 +129,11 @@ class Gradients:
             total = jnp.sum(batch.decoder_segments != 0, dtype=jnp.float32)
             key = jr.fold_in(key, step) if dropout else None
             if accumulate == 1:
-                (loss, sums), grads = grad(params, static, batch, total, config, policy, key)
+                (loss, sums), grads = grad(params, static, batch, total, config, policy, key, mat_factors)
                 return grads, Terms(loss, sums, jnp.zeros(()))
 
             def micro(carry, part):
-                (loss, sums), grads = grad(params, static, part[0], total, config, policy, part[1])
+                (loss, sums), grads = grad(params, static, part[0], total, config, policy, part[1], mat_factors)
                 return jax.tree.map(jnp.add, carry, (grads, loss, sums)), None
 
             keys = None if key is None else jr.split(key, accumulate)
@@ -162,11 +176,13 @@ def make_update(optimizer: optax.GradientTransformationExtraArgs, clip: float | 
             grads = jax.tree.map(lambda g: g * scale, grads)
         updates, opt = optimizer.update(grads, state.optimizer, state.params, step=state.step)
         params = optax.apply_updates(state.params, updates)
+        if state.masks is not None:
+            params = apply_masks(params, state.masks)
         keep = lambda new, old: jax.tree.map(lambda n, o: jnp.where(applied, n, o), new, old)  # noqa: E731
         missed = 1 - applied.astype(jnp.int32)
         new = TrainState(
             keep(params, state.params), keep(opt, state.optimizer), state.step + 1, state.key, state.skipped + missed,
-            (state.skipped_run + 1) * missed,
+            (state.skipped_run + 1) * missed, state.masks,
         )  # fmt: skip
         return new, UpdateInfo(norm, finite, applied, new.skipped, new.skipped_run)
 
@@ -182,13 +198,13 @@ def make_evaluate(static: Any, config: LossConfig, policy: Policy, mesh: Mesh):
     return jax.jit(evaluate, out_shardings=replicated(mesh))
 
 
-def init_state(params: Any, optimizer: optax.GradientTransformationExtraArgs, seed: int, mesh: Mesh) -> TrainState:
-    """State of a run at step 0, placed on the mesh."""
+def init_state(params: Any, optimizer: optax.GradientTransformationExtraArgs, seed: int, mesh: Mesh, prune: bool = False) -> TrainState:
+    """State of a run at step 0, placed on the mesh; `prune` adds masks that prune nothing yet."""
     def build(params):
         # Distinct buffers: donation would free an array that two fields share.
         return TrainState(
             params, optimizer.init(params), jnp.zeros((), jnp.int32), jr.key(seed), jnp.zeros((), jnp.int32),
-            jnp.zeros((), jnp.int32),
+            jnp.zeros((), jnp.int32), full_masks(params) if prune else None,
         )  # fmt: skip
 
     return jax.jit(build, out_shardings=replicated(mesh))(params)
