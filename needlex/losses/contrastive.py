@@ -26,12 +26,14 @@ def clip_loss(
     Two pairs of equal `identity` call the same tool: each is hidden from the other, or a right answer would count as
     wrong. Rows of identity 0 hold no pair and are seen by nobody. 0 when there is no pair at all.
     """
-    logits = clip_logits(query.astype(jnp.float32), tool.astype(jnp.float32), log_temperature.astype(jnp.float32))
     real = identity != 0
+    # Zeroed before the product: a NaN in a row without a pair would come back in the gradients, even of masked logits.
+    query, tool = (jnp.where(real[:, None], x.astype(jnp.float32), 0.0) for x in (query, tool))
+    logits = clip_logits(query, tool, log_temperature.astype(jnp.float32))
     diagonal = jnp.eye(identity.shape[0], dtype=bool)
     visible = diagonal | ((identity[:, None] != identity[None, :]) & real[:, None] & real[None, :])
     logits = jnp.where(visible, logits, jnp.finfo(jnp.float32).min)
     to_tool = -jnp.diagonal(log_softmax(logits, axis=1))
     to_query = -jnp.diagonal(log_softmax(logits, axis=0))
     total = jnp.sum(jnp.where(real, (to_tool + to_query) / 2, 0.0))
-    return total / jnp.maximum(jnp.sum(real), 1)
+    return total / jnp.maximum(jnp.sum(real, dtype=jnp.float32), 1.0)
