@@ -54,7 +54,10 @@ def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.Gradi
         return cast_floats(jax.tree.map(jnp.asarray, wrapped.init(params)), policy.optimizer)
 
     def update(updates, state, params=None, **extra):
-        updates, state = wrapped.update(updates, cast_floats(state, "float32"), params, **extra)
+        updates, state, params = cast_floats((updates, state, params), "float32")
+        # Optax multiplies int32 counts and floats, which strict promotion, where it is on, would refuse.
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = wrapped.update(updates, state, params, **extra)
         return updates, cast_floats(state, policy.optimizer)
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -19,7 +19,7 @@ def check_first_loss(ce: float, vocab_size: int, say: Callable[[str], None]) -> 
     uniform = math.log(vocab_size)
     say(f"first loss {ce:.3f} nats a token; a uniform guess over {vocab_size} pieces is ln(V) = {uniform:.3f}")
     # At start the tied embedding makes the model repeat its input: a little worse than uniform is expected.
-    if ce > uniform + 4:
+    if not ce <= uniform + 4:  # NaN too
         say(
             f"warning: the first loss is {ce - uniform:.1f} nats above uniform: the forward pass, not the data, is suspect "
             "(wrong checkpoint, wrong tokenizer, a changed architecture)"
@@ -31,7 +31,6 @@ class Guard:
 
     def __init__(self, leaf_names: Sequence[str], most: int, say: Callable[[str], None]):
         self._names, self._most, self._say = list(leaf_names), most, say
-        self._seen = 0
 
     def check(self, step: int, info: UpdateInfo) -> None:
         """Report a skipped update by the leaves at fault.
@@ -39,8 +38,7 @@ class Guard:
         **Raises:** `NonFiniteError` with a diagnosis after `most` in a row.
         """
         skipped, in_a_row = int(info.skipped), int(info.skipped_run)
-        if skipped > self._seen:
-            self._seen = skipped
+        if not info.applied:  # the count alone would report the skips of before a resume again
             self._say(f"step {step}: update skipped, {self._diagnosis(info)} ({skipped} skipped so far, {in_a_row} in a row)")
         if in_a_row >= self._most:
             raise NonFiniteError(

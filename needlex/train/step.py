@@ -105,11 +105,14 @@ def loss_fn(
 
 
 def contrastive_fn(params: Any, static: Any, pairs: Pairs, policy: Policy) -> Float[Array, ""]:
-    """CLIP loss of the pairs; the mean over micro-batches if they have a leading axis."""
+    """CLIP loss of the pairs; with a leading axis, of all pairs, each with the negatives of its own micro-batch."""
     model = eqx.combine(policy.to_compute(params), static)
     if pairs.identity.ndim == 1:
         return pairs_loss(model, pairs)
-    return jnp.mean(jax.lax.map(lambda part: pairs_loss(model, part), pairs))
+    # Not a mean of means: micro-batches hold unequal numbers of pairs.
+    counts = jnp.sum(pairs.identity != 0, axis=1, dtype=jnp.float32)
+    losses = jax.lax.map(lambda part: pairs_loss(model, part), pairs)
+    return jnp.sum(losses * counts) / jnp.maximum(jnp.sum(counts), 1.0)
 
 
 class Gradients:
