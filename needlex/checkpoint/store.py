@@ -1,8 +1,8 @@
 """Checkpoints with Orbax: named items of flat arrays, written in the background, restored onto any mesh.
 
-A step holds `params` (in the storage dtype: what inference loads), `masters` (only if they are of another dtype), `state`
-(optimizer, step, key, counters), `data` (position of the loader) and `meta` (JSON). Arrays are saved by leaf path; the structure
-is rebuilt from the configuration and compared name by name.
+A step holds `params` (in the storage dtype: what inference loads), `masters` (only if they are of another
+dtype), `state` (optimizer, step, key, counters), `data` (position of the loader) and `meta` (JSON). Arrays are
+saved by leaf path; the structure is rebuilt from the configuration and compared name by name.
 """
 
 from __future__ import annotations
@@ -45,19 +45,22 @@ def folder(run_dir: str | Path) -> Path:
 
 
 def saved_steps(run_dir: str | Path) -> list[int]:
-    """Steps that were written to the end, oldest first. Leftovers of a killed save do not count."""
+    """Steps that are there, oldest first; what one of them lacks is found on reading.
+
+    Leftovers of a killed save have other names.
+    """
     root = folder(run_dir)
     if not root.is_dir():
         return []
-    steps = [int(p.name) for p in root.iterdir() if p.name.isdigit() and (p / "params").is_dir()]
-    return sorted(steps)
+    return sorted(int(p.name) for p in root.iterdir() if p.name.isdigit())
 
 
 def _open(root: Path, options: ocp.CheckpointManagerOptions | None = None) -> ocp.CheckpointManager:
     # Without handlers a fresh process cannot read the metadata of what another one saved.
     handlers = {name: ocp.StandardCheckpointHandler() for name in ("params", "masters", "state")}
-    handlers["data"] = grain.checkpoint.CheckpointHandler()
-    handlers["meta"] = ocp.JsonCheckpointHandler()
+    # Grain's own handler writes a file for each process, which another number of processes cannot read;
+    # the position is the same for all of them.
+    handlers |= {name: ocp.JsonCheckpointHandler() for name in ("data", "meta")}
     return ocp.CheckpointManager(root, item_handlers=handlers, options=options)
 
 
@@ -71,7 +74,9 @@ class Store:
         options = ocp.CheckpointManagerOptions(max_to_keep=config.keep, enable_async_checkpointing=True)
         self._manager = _open(root, options)
 
-    def save(self, step: int, params: Any, state: Any, data: grain.DatasetIterator, meta: dict[str, Any]) -> None:
+    def save(
+        self, step: int, params: Any, state: Any, data: grain.DatasetIterator, meta: dict[str, Any]
+    ) -> None:
         """Start saving `step`; returns before the files are written.
 
         **Raises:** `CheckpointError` if nothing was written.
@@ -81,7 +86,7 @@ class Store:
         items = {
             "params": ocp.args.StandardSave(flatten(self.policy.to_storage(params))),
             "state": ocp.args.StandardSave(flatten(state)),
-            "data": grain.checkpoint.CheckpointSave(data),
+            "data": ocp.args.JsonSave(data.get_state()),
             "meta": ocp.args.JsonSave(meta),
         }
         if self.policy.storage != self.policy.param:
@@ -92,9 +97,9 @@ class Store:
     def restore(
         self, params: Any, state: Any, data: grain.DatasetIterator, say: Callable[[str], None] = print
     ) -> tuple[int, Any, Any]:
-        """Newest readable step: (step, params, state) with the shapes, dtypes and shardings of the given ones; `data` is moved.
+        """Newest readable step: (step, params, state); `data` is moved to where it was.
 
-        A step that cannot be read is reported through `say` and the one before is tried.
+        Arrays get the shapes, dtypes and shardings of the given ones. A step that cannot be read is reported through `say` and the one before is tried.
 
         **Raises:** `CheckpointError` if no step can be read.
         """
@@ -105,14 +110,15 @@ class Store:
                 items = {
                     masters: _restore_args(self._manager, step, masters, params),
                     "state": _restore_args(self._manager, step, "state", state),
-                    "data": grain.checkpoint.CheckpointRestore(data),
+                    "data": ocp.args.JsonRestore(),
                 }
                 found = self._manager.restore(step, args=ocp.args.Composite(**items))
+                data.set_state(found["data"])
                 return step, unflatten(found[masters], params), unflatten(found["state"], state)
             except MismatchError:
                 raise
             except Exception as e:  # Orbax and tensorstore raise many kinds for a damaged file
-                reason = f"step {step} cannot be read ({type(e).__name__}: {str(e).splitlines()[0][:160] if str(e) else ''})"
+                reason = f"step {step} cannot be read ({_brief(e)})"
                 failures.append(reason)
                 say(f"checkpoint: {reason}; falling back to the one before")
         detail = "; ".join(failures) or "there is none"
@@ -127,12 +133,16 @@ class Store:
         self._manager.close()
 
 
+def _brief(e: Exception) -> str:
+    return f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:160]}"
+
+
 class MismatchError(CheckpointError):
     """A checkpoint of other leaves, shapes or dtypes than the configuration makes."""
 
 
 def _restore_args(manager: ocp.CheckpointManager, step: int, item: str, like: Any) -> Any:
-    """Restore arguments for `like`, after comparing names, shapes and dtypes (Orbax would cast in silence)."""
+    """Restore arguments for `like`, after comparing names, shapes and dtypes: Orbax would cast in silence."""
     wanted = flatten(like)
     metadata = manager.item_metadata(step)[item]
     if metadata is None:
@@ -141,8 +151,8 @@ def _restore_args(manager: ocp.CheckpointManager, step: int, item: str, like: An
     missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
     if missing or extra:
         raise MismatchError(
-            f"checkpoint {step} does not fit this model: item {item!r} lacks {missing[:3]} and has unknown {extra[:3]}; "
-            "use the configuration it was trained with"
+            f"checkpoint {step} does not fit this model: item {item!r} lacks {missing[:3]} and has unknown "
+            f"{extra[:3]}; use the configuration it was trained with"
         )
     for name, leaf in wanted.items():
         meta = found[name]
@@ -152,38 +162,52 @@ def _restore_args(manager: ocp.CheckpointManager, step: int, item: str, like: An
             continue
         if shape != tuple(leaf.shape) or (dtype is not None and dtype != leaf.dtype):
             raise MismatchError(
-                f"checkpoint {step}, leaf {name}: saved {dtype}{list(shape)}, this configuration makes {leaf.dtype}{list(leaf.shape)}"
+                f"checkpoint {step}, leaf {name}: saved {dtype}{list(shape)}, this configuration makes "
+                f"{leaf.dtype}{list(leaf.shape)}"
             )
-    abstract = {k: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None)) for k, x in wanted.items()}
+    abstract = {
+        k: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None))
+        for k, x in wanted.items()
+    }
     return ocp.args.StandardRestore(abstract)
 
 
-def load_params(run_dir: str | Path, like: Any, step: int | None, say: Callable[[str], None] = print) -> tuple[int, Any]:
-    """Parameters for inference: of `step`, or of the newest readable one, in the structure and dtype of `like`.
+def load_params(
+    run_dir: str | Path, like: Any, step: int | None, say: Callable[[str], None] = print
+) -> tuple[int, Any]:
+    """Parameters for inference, of `step` or of the newest readable one, in structure and dtype of `like`.
 
     **Raises:** `CheckpointError` naming what was tried.
     """
     steps = saved_steps(run_dir)
     if not steps:
-        raise CheckpointError(f"no checkpoint in {folder(run_dir)}; train one with `python -m needlex.train --run-dir {run_dir}`")
+        raise CheckpointError(
+            f"no checkpoint in {folder(run_dir)}; train one with `python -m needlex.train --run-dir {run_dir}`"
+        )
     if step is not None and step not in steps:
         raise CheckpointError(f"{run_dir} has no step {step}; there are {steps}")
-    arrays = eqx.filter(like, eqx.is_array_like)
+    arrays = eqx.filter(like, lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct))
     wanted = flatten(arrays)
+    # Named, or Orbax asks for the devices that the run was trained on.
+    here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     failures = []
-    with _open(folder(run_dir)) as manager:
+    with _open(folder(run_dir), ocp.CheckpointManagerOptions(read_only=True)) as manager:
         for candidate in [step] if step is not None else reversed(steps):
             try:
                 saved = manager.item_metadata(candidate)["params"]
                 found = dict(getattr(saved, "tree", saved))
                 dtypes = {k: found[k].dtype for k in wanted if k in found}
-                stored = {k: jax.ShapeDtypeStruct(x.shape, dtypes.get(k, x.dtype)) for k, x in wanted.items()}
+                stored = {
+                    k: jax.ShapeDtypeStruct(x.shape, dtypes.get(k, x.dtype), sharding=here)
+                    for k, x in wanted.items()
+                }
                 args = _restore_args(manager, candidate, "params", stored)
                 flat = manager.restore(candidate, args=ocp.args.Composite(params=args))["params"]
                 return candidate, unflatten({k: flat[k].astype(x.dtype) for k, x in wanted.items()}, arrays)
             except MismatchError:
                 raise
             except Exception as e:
-                failures.append(f"step {candidate}: {type(e).__name__}: {str(e).splitlines()[0][:160] if str(e) else ''}")
-                say(f"checkpoint: {failures[-1]}; trying the one before")
+                failures.append(f"step {candidate}: {_brief(e)}")
+                if step is None:
+                    say(f"checkpoint: {failures[-1]}; trying the one before")
     raise CheckpointError(f"no readable checkpoint in {folder(run_dir)}: {'; '.join(failures)}")
