@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float
 
 from needlex.checkpoint.foreign import import_v1, read_v1
 from needlex.checkpoint.store import CheckpointError, load_params
-from needlex.config import from_dict
+from needlex.config import read_config
 from needlex.data.render import RenderConfig
 from needlex.data.tokenizer import Tokenizer
 from needlex.decode.predict import Prediction, predict
@@ -151,7 +150,7 @@ def load(path: str | Path, tokenizer: str | Path | None = None, precision: str |
     source = path / "config.json"
     if not source.is_file():
         raise CheckpointError(f"{path} is no run directory: it has no config.json; give the folder of --run-dir, a step of it or a .pkl")
-    config = from_dict(TrainConfig, json.loads(source.read_text()))
+    config = read_config(TrainConfig, source)
     like = eqx.filter_eval_shape(lambda: Seq2Seq(config.model, key=jr.key(0)))
     shapes, static = eqx.partition(like, lambda x: isinstance(x, jax.ShapeDtypeStruct))
     _, params = load_params(path, shapes, step)

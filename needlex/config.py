@@ -49,10 +49,7 @@ def load_preset(name: str, kind: type[Config]) -> Config:
         path = path / "config.json" if path.is_dir() else path
         if not path.is_file():
             raise ConfigError(f"--config {name}: no such file as {path}")
-        try:
-            return from_dict(kind, json.loads(path.read_text()))
-        except json.JSONDecodeError as e:
-            raise ConfigError(f"--config {name}: {path} is not valid JSON ({e.msg}, line {e.lineno})") from None
+        return read_config(kind, path)
     if path.suffix != ".py":
         found = [f / f"{name}.py" for f in preset_folders() if (f / f"{name}.py").is_file()]
         if not found:
@@ -77,6 +74,19 @@ def load_preset(name: str, kind: type[Config]) -> Config:
     if not isinstance(config, kind):
         raise ConfigError(f"--config {name}: {path} must define `config`, a {kind.__name__}; it holds {type(config).__name__}")
     return config
+
+
+def read_config(kind: type[Config], path: Path) -> Config:
+    """The configuration that `to_dict` wrote to a JSON file.
+
+    **Raises:** `ConfigError` naming the file and what is wrong in it.
+    """
+    try:
+        return from_dict(kind, json.loads(path.read_text(encoding="utf-8")))
+    except json.JSONDecodeError as e:
+        raise ConfigError(f"{path} is not valid JSON ({e.msg}, line {e.lineno})") from None
+    except (ConfigError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path}: {e}") from None
 
 
 def parse_flags(kind: type[Config], argv: Sequence[str] | None, prog: str, description: str, default: str) -> Config:
@@ -146,7 +156,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return from_dict(typing.cast(Any, hint), value, f"{where}.")
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple and isinstance(value, list):
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f"{where} is {value!r}; it must be a list")
         inner = [args[0]] * len(value) if len(args) == 2 and args[1] is Ellipsis else args
         return tuple(_value(h, v, f"{where}[{i}]") for i, (h, v) in enumerate(zip(inner, value, strict=False)))
     if origin in (typing.Union, types.UnionType):

@@ -33,11 +33,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
 
 def run(config: TrainConfig) -> dict[str, Any]:
     """Train `config` and print what a person wants to see."""
-    from needlex.train.loop import claim_run_dir, train
+    from needlex.train.loop import train
     from needlex.train.samples import sample_calls
     from needlex.train.setup import prepare
 
-    claim_run_dir(config)
     config, data = prepare(config)
     width = max(map(len, flat(config)))
     for name, value in flat(config).items():

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -186,22 +184,3 @@ def _values(terms: Any, norm: float, rate: float) -> dict[str, float]:
 
 def _mean(value: Any, sums: TokenSums) -> float:
     return float(value) / max(float(sums.count), 1.0)
-
-
-def claim_run_dir(config: TrainConfig) -> None:
-    """Make sure that nothing is overwritten unasked.
-
-    **Raises:** `ValueError` when the run directory holds a run and neither `resume` nor `overwrite` is set, or `resume` meets
-    another configuration.
-    """
-    path = Path(config.run_dir)
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"run_dir {path} is a file; give a folder")
-    if config.overwrite and (path / "config.json").is_file():
-        shutil.rmtree(path)
-    occupied = path.is_dir() and any(path.iterdir())
-    if occupied and not config.resume:
-        raise ValueError(
-            f"{path} is not empty; add --resume to continue the run in it, --overwrite to replace it, or choose another --run-dir"
-        )
-    path.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import jax
 import numpy as np
 
 from needlex.batch import Batch
-from needlex.config import difference, from_dict, to_dict
+from needlex.config import difference, read_config, to_dict
 from needlex.data.corpus import Corpus, drop_long, load_corpus, tokenizer_texts
 from needlex.data.loader import training_batches, validation_batches
 from needlex.data.tokenizer import Tokenizer, train_tokenizer
@@ -41,6 +42,7 @@ def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[Tr
     **Raises:** `DataError`, `ValueError` with the field or file at fault.
     """
     run_dir = Path(config.run_dir)
+    claim_run_dir(config)
     corpus = load_corpus(config.data, config.max_samples, say)
     tokenizer = _tokenizer(config, corpus, run_dir, say)
     config = dataclasses.replace(config, model=_with_vocabulary(config, tokenizer))
@@ -100,13 +102,52 @@ def _examples_per_row(lengths: np.ndarray, config: TrainConfig) -> float:
     return max(1.0, 0.95 * min(config.data.max_encoder / mean[0], config.data.max_decoder / mean[1]))
 
 
+FREE_ON_RESUME = ("steps", "epochs", "eval_every", "log_every", "mesh.data", "data.threads", "data.prefetch")
+"""Fields that a resumed run may change, besides those that are not hashed: how long, how often, on what."""
+
+
+def claim_run_dir(config: TrainConfig) -> None:
+    """Make sure that nothing is overwritten unasked. Nothing is touched yet.
+
+    **Raises:** `ValueError` when the run directory holds a run and neither `resume` nor `overwrite` is set, when
+    `overwrite` meets a folder that is no run, or `resume` another configuration, naming the field.
+    """
+    path = Path(config.run_dir)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"run_dir {path} is a file; give a folder")
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    saved = path / "config.json"
+    if config.overwrite:
+        if not saved.is_file():
+            raise ValueError(
+                f"--overwrite: {path} is not empty and no run (it has no config.json), so nothing there is "
+                "deleted; choose another --run-dir"
+            )
+    elif not config.resume:
+        raise ValueError(
+            f"run_dir {path} is not empty; add --resume to continue the run in it, --overwrite to replace it, or "
+            "choose another --run-dir"
+        )
+    elif saved.is_file():
+        before = read_config(TrainConfig, saved)
+        if config.model.vocab_size is None:  # settled by the tokenizer
+            model = dataclasses.replace(config.model, vocab_size=before.model.vocab_size)
+            config = dataclasses.replace(config, model=model)
+        changed = [
+            d for d in difference(before, config)
+            if (name := d.split(":")[0]) not in FREE_ON_RESUME and name.split(".")[0] not in NOT_HASHED
+        ]  # fmt: skip
+        if changed:
+            raise ValueError(
+                f"--resume: {saved} was made by another configuration ({'; '.join(changed[:3])}); use the same, or a "
+                "new --run-dir"
+            )
+
+
 def _write(config: TrainConfig, tokenizer: Tokenizer, run_dir: Path) -> None:
-    path = run_dir / "config.json"
-    if config.resume and path.is_file():
-        before = from_dict(TrainConfig, json.loads(path.read_text()))
-        changed = [d for d in difference(before, config) if d.split(":")[0].split(".")[0] not in NOT_HASHED]
-        fixed = [d for d in changed if not d.startswith(("steps:", "epochs:", "eval_every:", "log_every:"))]
-        if fixed:
-            raise ValueError(f"--resume: {path} was made by another configuration ({'; '.join(fixed[:3])}); use the same, or a new --run-dir")
-    path.write_text(json.dumps(to_dict(config), indent=2) + "\n")
+    if config.overwrite and run_dir.is_dir():
+        shutil.rmtree(run_dir)  # only now: a run is not given up for one whose data cannot be read
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / "config.json").write_text(json.dumps(to_dict(config), indent=2) + "\n")
     tokenizer.save(run_dir / "tokenizer.model")
