@@ -54,6 +54,6 @@ def restyle_held_out(example: Example, rng: np.random.Generator) -> Example:
     """The example with tool names of a kind that training never uses.
 
     All tools of the row get a held-out prefix, or a held-out suffix, or a held-out style
-    (SCREAMING_SNAKE or kebab-case): one third of the rows each.
+    (Title_Snake or kebab-case): one third of the rows each.
     """
     return held_out_names(example, Draw(rng))

@@ -31,8 +31,8 @@ class DataConfig:
     """Most tools a row; the called ones stay, the others are drawn anew each epoch."""
     packing: bool = True
     """Put several examples into one row of the full budgets (segment ids keep them apart)."""
-    packing_bins: int = 64
-    """Rows that are filled at a time."""
+    packing_window: int = 1024
+    """Examples that are packed together."""
     buckets: int = 3
     """Without packing: number of encoder lengths a batch may be padded to (and one more shape for long answers)."""
     window: int = 16
@@ -52,7 +52,7 @@ class DataConfig:
     render: RenderConfig = field(default_factory=RenderConfig)
 
     def __post_init__(self):
-        for name in ("batch_size", "max_encoder", "max_decoder", "packing_bins", "buckets", "window", "max_query",
+        for name in ("batch_size", "max_encoder", "max_decoder", "packing_window", "buckets", "window", "max_query",
                      "max_tool", "max_eval_samples", "threads", "prefetch"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"data.{name} is {getattr(self, name)}; it must be at least 1")

@@ -20,10 +20,9 @@ from needlex.data.augment import augment
 from needlex.data.config import DataConfig
 from needlex.data.corpus import fit_tools
 from needlex.data.encode import Encoded, TooLong, contrastive_pair, encode_example
+from needlex.data.packing import FIELDS, PackedWindows
 from needlex.data.tokenizer import Tokenizer
 from needlex.schema import Example
-
-_FIELDS = ("encoder", "decoder", "targets", "classes")
 
 
 class Encoder:
@@ -126,11 +125,11 @@ def pad_batch(rows: Sequence[Encoded], size: int, shape: Shape) -> Batch:
     """One example a row, padded to `shape`; rows beyond those given, up to `size`, are all padding."""
     encoder, decoder = shape
     arrays = {
-        name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in _FIELDS
+        name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in FIELDS
     }
     segments = np.zeros((size, encoder), np.int32), np.zeros((size, decoder), np.int32)
     for i, row in enumerate(rows):
-        for name in _FIELDS:
+        for name in FIELDS:
             values = getattr(row, name)
             arrays[name][i, : len(values)] = values
         segments[0][i, : len(row.encoder)] = 1
@@ -139,22 +138,10 @@ def pad_batch(rows: Sequence[Encoded], size: int, shape: Shape) -> Batch:
 
 
 def packed_rows(parent: grain.MapDataset, config: DataConfig, seed: int) -> grain.IterDataset:
-    """Rows of several examples, first fit on encoder and decoder budgets together."""
-    budgets = {n: config.max_encoder if n == "encoder" else config.max_decoder for n in _FIELDS}
+    """Rows of several examples that fill encoder and decoder budgets together."""
     options = grain.ReadOptions(num_threads=config.threads, prefetch_buffer_size=64)
-    examples = parent.map(lambda row: {n: getattr(row, n) for n in _FIELDS}).to_iter_dataset(options)
-    return grain_x.BestFitPackIterDataset(
-        examples, length_struct=budgets, num_packing_bins=config.packing_bins, seed=seed
-    )
-
-
-def _packed_batch(rows: dict[str, np.ndarray], part: tuple[int, int]) -> Batch:
-    mine = {k: np.asarray(v[part[0] :: part[1]], np.int32) for k, v in rows.items()}
-    return Batch(
-        **{n: mine[n] for n in _FIELDS},
-        encoder_segments=mine["encoder_segment_ids"],
-        decoder_segments=mine["decoder_segment_ids"],
-    )
+    examples = parent.map(lambda row: {n: getattr(row, n) for n in FIELDS}).to_iter_dataset(options)
+    return PackedWindows(examples, (config.max_encoder, config.max_decoder), config.packing_window, seed)
 
 
 class PairBatches(grain.MapDataset):
@@ -205,7 +192,8 @@ def training_batches(
     encoded = rows.seed(seed).random_map(Encoder(config, tokenizer))
     read = grain.ReadOptions(num_threads=config.threads, prefetch_buffer_size=config.prefetch)
     if config.packing:
-        batches: Any = packed_rows(encoded, config, seed).batch(size).map(lambda b: _packed_batch(b, part))
+        batches: Any = packed_rows(encoded, config, seed).batch(size)
+        batches = batches.map(lambda rows: Batch(**{name: x[process::processes] for name, x in rows.items()}))
     else:
         shapes = batch_shapes(lengths, (config.max_encoder, config.max_decoder), config.buckets)
         windows = BatchWindows(encoded, size, config.window, shapes, seed, part)
@@ -220,7 +208,8 @@ def training_batches(
         # Grain leaves out None as if filtered unless told otherwise, and there would be pairs at every step.
         batches = grain_x.ZipIterDataset([batches, paired.to_iter_dataset(read, allow_nones=True)])
         batches = batches.map(lambda both: _with_pairs(both[0], both[1], accumulate))
-    return iter(batches)
+    # Packing and batching run ahead in a thread of their own, not in the trainer's.
+    return iter(grain_x.ThreadPrefetchIterDataset(batches, prefetch_buffer_size=config.prefetch))
 
 
 def _with_pairs(batch: Batch, pairs: Pairs | None, accumulate: int) -> Batch:

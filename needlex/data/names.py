@@ -1,6 +1,6 @@
 """Names in other styles and with other words: of tools and of parameters.
 
-Training sees snake_case, camelCase, PascalCase, dotted and flat names; SCREAMING_SNAKE and kebab-case are
+Training sees snake_case, camelCase, PascalCase, dotted and flat names; Title_Snake and kebab-case are
 kept for tests, as are the held-out words of `needlex.data.words`.
 """
 
@@ -47,8 +47,8 @@ def _flat(words: tuple[str, ...]) -> str:
     return "".join(words)
 
 
-def _screaming(words: tuple[str, ...]) -> str:
-    return "_".join(words).upper()
+def _title_snake(words: tuple[str, ...]) -> str:
+    return "_".join([w[:1].upper() + w[1:] for w in words])
 
 
 def _kebab(words: tuple[str, ...]) -> str:
@@ -115,14 +115,19 @@ def held_out_names(example: Example, draw: Draw) -> Example:
     """Tools and calls under names that training never makes: held-out prefixes, suffixes or styles."""
     kind = draw.below(3)
     if kind == 2:
-        styles = (_screaming, _kebab) if draw.below(2) else (_kebab, _screaming)
+        styles = (_title_snake, _kebab) if draw.below(2) else (_kebab, _title_snake)
         for style in styles:  # a name of one word has no kebab-case, a Chinese one no capitals
-            if all(style(_words(t.name)) != t.name for t in example.tools):
+            if all(len(_words(t.name)) > 1 and style(_words(t.name)) != t.name for t in example.tools):
                 return _rename_tools(example, lambda name, style=style: style(_words(name)))
         kind = draw.below(2)
-    if kind == 0:
-        return _rename_tools(example, lambda name: _affix(name, draw.pick(pools.HELD_OUT_PREFIXES), ""))
-    return _rename_tools(example, lambda name: _affix(name, "", draw.pick(pools.HELD_OUT_SUFFIXES)))
+    words = (pools.HELD_OUT_PREFIXES, pools.HELD_OUT_SUFFIXES)[kind]
+    shared = draw.pick(words) if draw.unit() < 0.5 else None  # one for the row, as a vendor has, or one for each name
+
+    def rename(name: str) -> str:
+        word = shared or draw.pick(words)
+        return _affix(name, "", word) if kind else _affix(name, word, "")
+
+    return _rename_tools(example, rename)
 
 
 def rename_parameters(example: Example, draw: Draw) -> Example:

@@ -134,6 +134,7 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
         bar.close()
         tracker.close()
         store.close()
+        batches.close()  # its threads would outlive the interpreter's modules
     seconds = time.perf_counter() - started
     summary = {
         "run_dir": config.run_dir, "hash": meta["hash"], "steps": step, "finished": step >= data.steps, "resumed_from": first,
