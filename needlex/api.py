@@ -40,9 +40,11 @@ class ToolCaller:
 
     def __init__(
         self, model: Seq2Seq, config: ModelConfig, tokenizer: Tokenizer | None, render: RenderConfig,
-        max_encoder: int = 1024, max_decoder: int = 512,
+        max_encoder: int = 1024, max_decoder: int = 512, run: TrainConfig | None = None,
     ):  # fmt: skip
         """`max_encoder` and `max_decoder` are token budgets of query + tools and of the answer."""
+        self.run = run
+        """Configuration of the run that made the model, if it comes from one."""
         self.model = model
         self.config = config
         """Shape of the model."""
@@ -157,14 +159,8 @@ def load(path: str | Path, tokenizer: str | Path | None = None, precision: str |
     policy = named(precision or config.precision)
     model = eqx.combine(policy.to_compute(params), static)
     data = config.data
+    # Rotary positions have no end: rows longer than those trained on are tried, within reason.
     return ToolCaller(
-        model, config.model, given or Tokenizer.load(path / "tokenizer.model"), data.render, data.max_encoder, data.max_decoder
-    )
-
-
-def with_budgets(caller: ToolCaller, max_encoder: int | None = None, max_decoder: int | None = None) -> ToolCaller:
-    """The same model with other token budgets."""
-    return ToolCaller(
-        caller.model, dataclasses.replace(caller.config), caller._tokenizer, caller.render, max_encoder or caller.max_encoder,
-        max_decoder or caller.max_decoder,
+        model, config.model, given or Tokenizer.load(path / "tokenizer.model"), data.render, 4 * data.max_encoder,
+        2 * data.max_decoder, config,
     )  # fmt: skip

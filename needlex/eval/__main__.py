@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 
 import tyro
 
+from needlex.data.generate import GenerateConfig
 from needlex.data.sources import DataError
 from needlex.eval.explain import failures
 from needlex.eval.metrics import score
@@ -89,8 +90,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     args = tyro.cli(Args, args=argv, prog="needlex.eval", description=__doc__)
     try:
         _check_paths(args)
-        sets = load_sets(tuple(chain(*args.data)), args.max_samples, args.max_tools)
         model = _load_model(args.checkpoint)
+        run = getattr(model, "run", None)  # the embedded sets are those of the data that the model was trained on
+        embedded = run.data.embedded if run is not None else GenerateConfig()
+        sets = load_sets(tuple(chain(*args.data)), args.max_samples, args.max_tools, embedded)
     except (DataError, OSError) as e:
         raise SystemExit(f"needlex.eval: {e}") from None
     reports: dict[str, Report] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,14 @@ class EvalSet:
 
 
 def load_sets(
-    sources: Sequence[str], max_samples: int | None = None, max_tools: int | None = None
+    sources: Sequence[str],
+    max_samples: int | None = None,
+    max_tools: int | None = None,
+    embedded: GenerateConfig = GenerateConfig(),  # noqa: B008 frozen
 ) -> list[EvalSet]:
     """One set for each name in `EMBEDDED` or path of a file; without any, all embedded sets.
 
-    `max_samples` rows at most are drawn from each set, `max_tools` tools at most are left in each row
+    `embedded` says which tools and how many rows the embedded sets have. `max_samples` rows at most are drawn from each set, `max_tools` tools at most are left in each row
     (the called ones stay); the same ones every time.
 
     **Raises:** `DataError` when a file is missing or has no usable row, or a source is named twice.
@@ -48,13 +51,15 @@ def load_sets(
         raise DataError(f"{', '.join(repeated)}: named twice; every set is evaluated once")
     stems = [_stem(source) for source in sources]
     names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
-    return [_load(name, source, max_samples, max_tools) for name, source in zip(names, sources, strict=True)]
+    return [_load(name, source, max_samples, max_tools, embedded) for name, source in zip(names, sources, strict=True)]
 
 
-def _load(name: str, source: str, max_samples: int | None, max_tools: int | None) -> EvalSet:
+def _load(
+    name: str, source: str, max_samples: int | None, max_tools: int | None, embedded: GenerateConfig
+) -> EvalSet:
     rng = np.random.default_rng(_SEED)
     if source in EMBEDDED:
-        examples = _embedded(source, max_samples)
+        examples = _embedded(source, max_samples, embedded)
         rejects = Rejects(source, len(examples))
     else:
         if not Path(source).is_file():
@@ -72,8 +77,8 @@ def _load(name: str, source: str, max_samples: int | None, max_tools: int | None
     return EvalSet(name, examples, available, rejects)
 
 
-def _embedded(split: str, rows: int | None) -> list[Example]:
-    config = GenerateConfig() if rows is None else GenerateConfig(held_out_rows=rows)
+def _embedded(split: str, rows: int | None, config: GenerateConfig) -> list[Example]:
+    config = config if rows is None else replace(config, held_out_rows=rows)
     try:
         examples = generate(config, split)
     except RuntimeError as e:  # more rows than there are

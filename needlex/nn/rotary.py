@@ -27,6 +27,8 @@ def rotate(
 ) -> Float[Array, "t *heads c"]:
     """Turn the channel pairs of every head by the angle of its position."""
     cos, sin = (a.reshape(a.shape[0], *[1] * (x.ndim - 2), a.shape[1]) for a in angles)
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    # (first cos - second sin, second cos + first sin), written as a roll by half: two passes fewer than by halves.
+    y = x.astype(jnp.float32)
+    turned = y * jnp.concatenate([cos, cos], axis=-1)
+    turned += jnp.roll(y, x.shape[-1] // 2, axis=-1) * jnp.concatenate([-sin, sin], axis=-1)
     return turned.astype(x.dtype)
