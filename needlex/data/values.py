@@ -214,7 +214,7 @@ def _new_integer(value: int, schemas: list[Mapping[str, Any]], draw: Draw) -> in
     return low + draw.below(high - low + 1) if high > low else None
 
 
-def _number(value: Any, default: float) -> float:
+def _number(value: Any, default: int | float) -> int | float:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
