@@ -11,16 +11,29 @@ from needlex.train.config import TrainConfig
 
 config = TrainConfig(
     run_dir="runs/tiny",
-    steps=1500,
+    steps=2000,
     eval_every=500,
     model=ModelConfig(
         d_model=128, heads=4, kv_heads=2, encoder_layers=2, decoder_layers=2, init_std=0.05, unroll=True
     ),
     tokenizer=TokenizerConfig(vocab_size=768),
     data=DataConfig(
-        batch_size=32, max_encoder=128, max_decoder=64, packing=False, max_query=24, max_tool=32,
-        embedded=GenerateConfig(rows=20_000), augment=AugmentConfig(),
+        batch_size=14,  # packed rows: about 31 examples
+        max_encoder=160,
+        max_decoder=64,
+        max_query=24,
+        max_tool=32,
+        embedded=GenerateConfig(
+            rows=40_000,
+            domains=("home", "lists", "weather", "alarms", "messages", "clock"),
+            tool_weights=(0.3, 0.25, 0.17, 0.1, 0.06, 0.04, 0.03, 0.02, 0.02, 0.01),
+            none_share=0.06,
+            multi_share=0.08,
+        ),
+        # Tool names must be read, not remembered; argument names may be remembered in so short a run.
+        augment=AugmentConfig(values=0.3, names=0.8, parameters=0.05),
     ),
-    loss=LossConfig(contrastive_every=4),
-    optim=OptimConfig(lr=3e-3, muon_lr=0.03, warmup_ratio=0.03, decay_ratio=0.3),
-)  # fmt: skip
+    # All tokens alike: whether to call at all, and whether to call again, is decided by punctuation.
+    loss=LossConfig(w_base=4.0, w_name=4.0, w_value=4.0, w_key=4.0, contrastive_every=4),
+    optim=OptimConfig(lr=3e-3, muon_lr=0.05, warmup_ratio=0.03, decay_ratio=0.3),
+)
