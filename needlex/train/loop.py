@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh
 from tqdm import tqdm
 
 from needlex.batch import Batch
@@ -56,6 +58,11 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     """
     say = say or (lambda text: tqdm.write(text, file=sys.stdout))
     policy, mesh = named(config.precision), build_mesh(config.mesh)
+    if config.data.batch_size % mesh.size:
+        raise ValueError(
+            f"data.batch_size {config.data.batch_size} cannot be split over {mesh.size} devices (mesh.data "
+            f"{config.mesh.data}); make it a multiple"
+        )
     schedule = make_schedule(config.optim, data.steps)
     optimizer = build_optimizer(config.optim, schedule, policy)
     model = Seq2Seq(config.model, key=jr.key(config.seed))
@@ -71,7 +78,9 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     store = Store(config.run_dir, config.checkpoint, policy)
     batches, first = data.batches(), 0
     meta = {"config": to_dict(config), "hash": fingerprint(config, NOT_HASHED)}
-    if config.resume and saved_steps(config.run_dir):
+    if config.resume and not saved_steps(config.run_dir):
+        say(f"no checkpoint in {config.run_dir}; starting from the start")
+    elif config.resume:
         first, params, rest = store.restore(state.params, state._replace(params=None), batches, say)
         state = rest._replace(params=params)
         say(f"resumed {config.run_dir} at step {first} of {data.steps}")
@@ -84,57 +93,53 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     tokens, tokens_seen, validation, terms, step = 0, 0, None, None, first
     bar = tqdm(total=data.steps, initial=first, desc="train", unit="step", dynamic_ncols=True,
                mininterval=0.5 if sys.stderr.isatty() else 15)  # fmt: skip
-    try:
-        with StopRequest() as stop, mesh:
-            for step in range(first + 1, data.steps + 1):
-                host = next(batches)
-                tokens += int(np.count_nonzero(host.encoder)) + int(np.count_nonzero(host.decoder_segments))
-                batch = put_batch(host, mesh, leading=int(accumulate > 1))
-                grads, terms = gradients(batch, state.params, state.key, state.step)
-                state, info = update(grads, terms.loss, state)
-                # Waiting for this step's numbers costs nothing: the loader works ahead in its own threads.
-                guard.check(step, info)
-                if prune.due(step, data.steps):
-                    target = jnp.array(prune.target(step, data.steps), jnp.float32)
-                    masks = new_masks(state.params, target, group_size=prune.group_size)
-                    state = state._replace(params=apply_masks(state.params, masks), masks=masks)
-                if step == 1:
-                    check_first_loss(_mean(terms.sums.ce, terms.sums), data.vocab_size, say)
-                if step % config.log_every == 0 or step in (1, data.steps):
-                    now = time.perf_counter()
-                    rate, clock, tokens, tokens_seen = tokens / (now - clock), now, 0, tokens_seen + tokens
-                    share = float(schedule(jnp.array(step)))
-                    values = _values(terms, float(info.norm), rate) | {k: v * share for k, v in rates.items()}
-                    values["skipped"] = float(info.skipped)
-                    if host.pairs is not None and config.loss.contrastive_weight:
-                        values["loss/contrastive"] = float(terms.contrastive)
-                    tracker.scalars(step, values)
-                    bar.set_postfix(loss=f"{values['loss/total']:.3f}", ppl=f"{values['train/perplexity']:.2f}",
-                                    tok_s=f"{rate:,.0f}", refresh=False)  # fmt: skip
-                bar.update(1)
-                last = step == data.steps
-                if not stop and (last or step % config.eval_every == 0):
-                    found = validate(evaluate, data.validation, state.params, mesh, stop)
-                    if found is not None:
-                        validation = found
-                        tracker.scalars(step, {f"validation/{k}": v for k, v in found.items()})
-                        tracker.scalars(step, gate_values(state.params), files_only=True)
-                        say(f"step {step}: validation loss {found['loss']:.4f}, perplexity {found['perplexity']:.3f}, "
-                            f"token accuracy {found['accuracy']:.4f} ({found['rows']:.0f} rows)")  # fmt: skip
-                        if on_eval is not None:
-                            for name, text in on_eval(eqx.combine(state.params, static), step).items():
-                                tracker.text(step, name, text)
-                    clock = time.perf_counter()
-                if stop or last or step % config.checkpoint.every == 0:
-                    store.save(step, state.params, state._replace(params=None), batches, {**meta, "step": step, "validation": validation})
-                if stop:
-                    say(f"{stop.reason}: saved step {step}; continue with --resume")
-                    break
-    finally:
-        bar.close()
-        tracker.close()
-        store.close()
-        batches.close()  # its threads would outlive the interpreter's modules
+    # Signals are held back until all is on disk. The loader's threads would outlive the interpreter's modules.
+    with StopRequest() as stop, closing(batches), closing(store), closing(tracker), closing(bar):
+        for step in range(first + 1, data.steps + 1):
+            host = next(batches)
+            tokens += int(np.count_nonzero(host.encoder)) + int(np.count_nonzero(host.decoder_segments))
+            batch = put_batch(host, mesh, leading=int(accumulate > 1))
+            grads, terms = gradients(batch, state.params, state.key, state.step)
+            state, info = update(grads, terms.loss, state)
+            # Waiting for this step's numbers costs nothing: the loader works ahead in its own threads.
+            guard.check(step, info)
+            if prune.due(step, data.steps):
+                target = jnp.array(prune.target(step, data.steps), jnp.float32)
+                masks = new_masks(state.params, target, group_size=prune.group_size)
+                state = state._replace(params=apply_masks(state.params, masks), masks=masks)
+            if step == 1:
+                check_first_loss(_mean(terms.sums.ce, terms.sums), data.vocab_size, say)
+            if step % config.log_every == 0 or step in (1, data.steps):
+                now = time.perf_counter()
+                rate, clock, tokens, tokens_seen = tokens / (now - clock), now, 0, tokens_seen + tokens
+                share = float(schedule(jnp.array(step)))
+                values = _values(terms, float(info.norm), rate) | {k: v * share for k, v in rates.items()}
+                values["skipped"] = float(info.skipped)
+                if host.pairs is not None and config.loss.contrastive_weight:
+                    values["loss/contrastive"] = float(terms.contrastive)
+                tracker.scalars(step, values)
+                bar.set_postfix(loss=f"{values['loss/total']:.3f}", ppl=f"{values['train/perplexity']:.2f}",
+                                tok_s=f"{rate:,.0f}", refresh=False)  # fmt: skip
+            bar.update(1)
+            last = step == data.steps
+            if not stop and (last or step % config.eval_every == 0):
+                found = validate(evaluate, data.validation, state.params, mesh, stop, len(data.validation_rows))
+                if found is not None:
+                    validation = found
+                    tracker.scalars(step, {f"validation/{k}": v for k, v in found.items()})
+                    tracker.scalars(step, gate_values(state.params), files_only=True)
+                    say(f"step {step}: validation loss {found['loss']:.4f}, perplexity {found['perplexity']:.3f}, "
+                        f"token accuracy {found['accuracy']:.4f} ({found['rows']:.0f} rows)")  # fmt: skip
+                    if on_eval is not None:
+                        for name, text in on_eval(eqx.combine(state.params, static), step).items():
+                            tracker.text(step, name, text)
+                clock = time.perf_counter()
+            stopping = bool(stop)  # asked once: a signal that comes later is for the next step
+            if stopping or last or step % config.checkpoint.every == 0:
+                store.save(step, state.params, state._replace(params=None), batches, {**meta, "step": step, "validation": validation})
+            if stopping:
+                say(f"{stop.reason}: saved step {step}; continue with --resume")
+                break
     seconds = time.perf_counter() - started
     summary = {
         "run_dir": config.run_dir, "hash": meta["hash"], "steps": step, "finished": step >= data.steps, "resumed_from": first,
@@ -144,15 +149,15 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     return Result(summary, state, eqx.combine(state.params, static))
 
 
-def validate(evaluate: Callable, batches: Sequence[Batch], params: Any, mesh: Any, stop: StopRequest) -> dict[str, float] | None:
-    """Loss over every validation row once; None if a stop was asked for meanwhile, or there is nothing to validate on."""
+def validate(
+    evaluate: Callable, batches: Sequence[Batch], params: Any, mesh: Mesh, stop: StopRequest, rows: int
+) -> dict[str, float] | None:
+    """Loss over all validation `rows` once; None if a stop was asked for meanwhile, or there is nothing to validate on."""
     total: TokenSums | None = None
-    rows = 0
     for batch in batches:
         if stop:
             return None
         sums = jax.device_get(evaluate(put_batch(batch, mesh), params))
-        rows += int(np.count_nonzero(batch.decoder_segments[:, 0])) * jax.process_count()
         total = sums if total is None else TokenSums(*(a + b for a, b in zip(total, sums, strict=True)))
     if total is None:
         return None
