@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,9 @@ class ToolCaller:
         self._params, static = eqx.partition(model, eqx.is_array)
 
         def batched(method):
-            return jax.jit(lambda params, *args: jax.vmap(lambda *row: method(eqx.combine(params, static), *row))(*args))
+            return jax.jit(
+                lambda params, *args: jax.vmap(lambda *row: method(eqx.combine(params, static), *row))(*args)
+            )
 
         self._logits = batched(lambda m, e, d, es, ds: m(e, d, es, ds))
         self._encode = batched(lambda m, e, es: m.encode(e, es))
@@ -64,10 +65,14 @@ class ToolCaller:
     def tokenizer(self) -> Tokenizer:
         """**Raises:** `ValueError` for a model that came without one (Needle v1 pickles hold none)."""
         if self._tokenizer is None:
-            raise ValueError("this checkpoint holds no tokenizer; use needlex.load(path, tokenizer='some.model')")
+            raise ValueError(
+                "this checkpoint holds no tokenizer; use needlex.load(path, tokenizer='some.model')"
+            )
         return self._tokenizer
 
-    def logits(self, enc: Any, dec: Any, enc_segments: Any = None, dec_segments: Any = None) -> Float[Array, "*b t v"]:
+    def logits(
+        self, enc: Any, dec: Any, enc_segments: Any = None, dec_segments: Any = None
+    ) -> Float[Array, "*b t v"]:
         """float32 logits for encoder ids [b, e] and decoder ids [b, t] (or one row without b).
 
         Without segment ids, id 0 is padding that nobody reads.
@@ -99,7 +104,9 @@ class ToolCaller:
             shaped.append(ids[None] if one else ids)
         for ids, raw in zip(shaped, arrays, strict=True):
             if raw is not None and ids.ndim != 2:
-                raise ValueError(f"ids must be [rows, positions] or [positions], not of shape {np.shape(raw)}")
+                raise ValueError(
+                    f"ids must be [rows, positions] or [positions], not of shape {np.shape(raw)}"
+                )
         return *shaped, one
 
     def predict(
@@ -141,7 +148,9 @@ def load(path: str | Path, tokenizer: str | Path | None = None, precision: str |
     path = Path(path)
     given = Tokenizer.load(tokenizer) if tokenizer is not None else None
     if not path.exists():
-        raise FileNotFoundError(f"no checkpoint at {path}; train one with `python -m needlex.train --run-dir {path}`")
+        raise FileNotFoundError(
+            f"no checkpoint at {path}; train one with `python -m needlex.train --run-dir {path}`"
+        )
     if path.suffix == ".pkl":
         model, config = import_v1(*read_v1(path))
         model = named(precision or "float32").to_compute(model)
@@ -151,7 +160,9 @@ def load(path: str | Path, tokenizer: str | Path | None = None, precision: str |
         step, path = int(path.name), path.parent.parent
     source = path / "config.json"
     if not source.is_file():
-        raise CheckpointError(f"{path} is no run directory: it has no config.json; give the folder of --run-dir, a step of it or a .pkl")
+        raise CheckpointError(
+            f"{path} is no run directory: it has no config.json; give the folder of --run-dir, a step of it or a .pkl"
+        )
     config = read_config(TrainConfig, source)
     like = eqx.filter_eval_shape(lambda: Seq2Seq(config.model, key=jr.key(0)))
     shapes, static = eqx.partition(like, lambda x: isinstance(x, jax.ShapeDtypeStruct))

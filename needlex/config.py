@@ -55,7 +55,9 @@ def load_preset(name: str, kind: type[Config]) -> Config:
         if not found:
             near = difflib.get_close_matches(name, preset_names(), 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"--config {name}: no such preset; there are {', '.join(preset_names()) or 'none'}{hint}")
+            raise ConfigError(
+                f"--config {name}: no such preset; there are {', '.join(preset_names()) or 'none'}{hint}"
+            )
         path = found[0]
     elif not path.is_file():
         raise ConfigError(f"--config {name}: no such file")
@@ -72,7 +74,9 @@ def load_preset(name: str, kind: type[Config]) -> Config:
         sys.dont_write_bytecode = before
     config = getattr(module, "config", None)
     if not isinstance(config, kind):
-        raise ConfigError(f"--config {name}: {path} must define `config`, a {kind.__name__}; it holds {type(config).__name__}")
+        raise ConfigError(
+            f"--config {name}: {path} must define `config`, a {kind.__name__}; it holds {type(config).__name__}"
+        )
     return config
 
 
@@ -89,7 +93,9 @@ def read_config(kind: type[Config], path: Path) -> Config:
         raise ConfigError(f"{path}: {e}") from None
 
 
-def parse_flags(kind: type[Config], argv: Sequence[str] | None, prog: str, description: str, default: str) -> Config:
+def parse_flags(
+    kind: type[Config], argv: Sequence[str] | None, prog: str, description: str, default: str
+) -> Config:
     """Configuration from the command line: `--config` first, then one flag a field.
 
     Exits with status 2 and a message that names the field when a flag is unknown or a value impossible.
@@ -144,7 +150,9 @@ def from_dict(kind: type[Config], raw: Any, where: str = "") -> Config:
     for name in raw:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            raise ConfigError(f"unknown field {where}{name}" + (f"; did you mean {where}{near[0]}?" if near else ""))
+            raise ConfigError(
+                f"unknown field {where}{name}" + (f"; did you mean {where}{near[0]}?" if near else "")
+            )
     values = {name: _value(hints[name], value, f"{where}{name}") for name, value in raw.items()}
     try:
         return kind(**values)
@@ -160,7 +168,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise ConfigError(f"{where} is {value!r}; it must be a list")
         inner = [args[0]] * len(value) if len(args) == 2 and args[1] is Ellipsis else args
-        return tuple(_value(h, v, f"{where}[{i}]") for i, (h, v) in enumerate(zip(inner, value, strict=False)))
+        return tuple(
+            _value(h, v, f"{where}[{i}]") for i, (h, v) in enumerate(zip(inner, value, strict=False))
+        )
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in args:
             return None
@@ -172,7 +182,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if hint in (int, float, str, bool) and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+    if hint in (int, float, str, bool) and (
+        not isinstance(value, hint) or (hint is int and isinstance(value, bool))
+    ):
         raise ConfigError(f"{where} is {value!r}; it must be of type {hint.__name__}")
     return value
 

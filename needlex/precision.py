@@ -18,6 +18,21 @@ import numpy as np
 _FLOATS = ("float32", "bfloat16", "float16")
 
 
+def check_epsilon(field: str, epsilon: float, dtype: str) -> None:
+    """Refuse an epsilon that is not a normal number of `dtype`.
+
+    Subnormal numbers count as zero: accelerators, and XLA on CPU, may flush them.
+
+    **Raises:** `ValueError` naming the field, the dtype and the smallest epsilon it holds.
+    """
+    smallest = float(jnp.finfo(dtype).tiny)
+    if not epsilon > 0 or epsilon < smallest or not np.isfinite(epsilon):
+        raise ValueError(
+            f"{field} is {epsilon:g}, which underflows in {dtype} (smallest normal number {smallest:.3g}): a zero gradient "
+            f"would become 0/0 = NaN; keep that dtype float32 or raise {field} to at least {smallest:.3g}"
+        )
+
+
 @dataclass(frozen=True)
 class Policy:
     """Dtypes (by name) of one run. Build it from a name with `named`."""
@@ -87,21 +102,6 @@ def named(name: str) -> Policy:
     if name not in POLICIES:
         raise ValueError(f"precision {name!r} is unknown; choose one of {', '.join(POLICIES)}")
     return POLICIES[name]
-
-
-def check_epsilon(field: str, epsilon: float, dtype: str) -> None:
-    """Refuse an epsilon that is not a normal number of `dtype`.
-
-    Subnormal numbers count as zero: accelerators, and XLA on CPU, may flush them.
-
-    **Raises:** `ValueError` naming the field, the dtype and the smallest epsilon it holds.
-    """
-    smallest = float(jnp.finfo(dtype).tiny)
-    if not epsilon > 0 or epsilon < smallest or not np.isfinite(epsilon):
-        raise ValueError(
-            f"{field} is {epsilon:g}, which underflows in {dtype} (smallest normal number {smallest:.3g}): a zero gradient "
-            f"would become 0/0 = NaN; keep that dtype float32 or raise {field} to at least {smallest:.3g}"
-        )
 
 
 def cast_floats(tree: Any, dtype: str) -> Any:

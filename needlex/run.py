@@ -63,14 +63,20 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
     except AnswerError as e:
         print(f"{PROG}: {e}", file=sys.stderr)
         if args.json:
-            print(json.dumps({"query": args.query, "calls": None, "error": str(e), "text": e.text}, ensure_ascii=False))
+            print(
+                json.dumps(
+                    {"query": args.query, "calls": None, "error": str(e), "text": e.text}, ensure_ascii=False
+                )
+            )
         raise SystemExit(1) from None
     except (OSError, ValueError) as e:
         print(f"{PROG}: {e}", file=sys.stderr)
         raise SystemExit(1) from None
     found = [c.to_json() for c in calls]
     for call in found:
-        print(f"{call['name']}({', '.join(f'{k}={json.dumps(v, ensure_ascii=False)}' for k, v in call['arguments'].items())})")
+        print(
+            f"{call['name']}({', '.join(f'{k}={json.dumps(v, ensure_ascii=False)}' for k, v in call['arguments'].items())})"
+        )
     if not found:
         print("no call: none of the tools serves this query")
     if args.json:

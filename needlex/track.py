@@ -24,7 +24,13 @@ class TrackConfig:
 class Tracker:
     """Writes scalars and text of one run. Open it after a restore: what lies beyond `step` is from a lost future."""
 
-    def __init__(self, run_dir: str | Path, config: TrackConfig, step: int = 0, describe: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        run_dir: str | Path,
+        config: TrackConfig,
+        step: int = 0,
+        describe: Mapping[str, Any] | None = None,
+    ):
         """`step` is where the run starts or resumes; later points of an earlier try are purged.
 
         **Raises:** `ValueError` when Weights & Biases is asked for and not installed.
@@ -33,7 +39,7 @@ class Tracker:
         self._wandb = _start_wandb(config, run_dir, describe) if config.wandb else None
         path = run_dir / "metrics.jsonl"
         _cut(path, step)
-        self._file = open(path, "a", encoding="utf-8", buffering=1)
+        self._file = path.open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 closed by `close`
         self._board = None
         if config.tensorboard:
             from tensorboardX import SummaryWriter
@@ -82,5 +88,9 @@ def _start_wandb(config: TrackConfig, run_dir: Path, describe: Mapping[str, Any]
     try:
         import wandb  # type: ignore[import-not-found]
     except ImportError:
-        raise ValueError("track.wandb is on but wandb is not installed; pip install 'needlex[wandb]' or turn it off") from None
-    return wandb.init(project=config.wandb_project, dir=str(run_dir), config=dict(describe or {}), resume="allow")
+        raise ValueError(
+            "track.wandb is on but wandb is not installed; pip install 'needlex[wandb]' or turn it off"
+        ) from None
+    return wandb.init(
+        project=config.wandb_project, dir=str(run_dir), config=dict(describe or {}), resume="allow"
+    )

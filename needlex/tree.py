@@ -45,7 +45,9 @@ def apply_rules(rules: Sequence[Rule], tree: Any, what: str) -> Any:
         name = path_name(path)
         hits = [i for i, rule in enumerate(rules) if re.search(rule.pattern, name)]
         if not hits:
-            raise ValueError(f"{what}: no rule decides leaf {name!r} of shape {getattr(leaf, 'shape', None)}; add a rule for it")
+            raise ValueError(
+                f"{what}: no rule decides leaf {name!r} of shape {getattr(leaf, 'shape', None)}; add a rule for it"
+            )
         used.update(hits)
         return rules[hits[0]].value
 

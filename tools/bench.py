@@ -28,7 +28,7 @@ from needlex.optim.schedule import make_schedule
 from needlex.precision import named
 from needlex.sharding import build_mesh, put_batch
 from needlex.train.config import TrainConfig
-from needlex.train.step import init_state, Gradients, make_update
+from needlex.train.step import Gradients, init_state, make_update
 
 ORIGINAL_SECONDS = 7.5
 """The original's step (gradients 4.6 to 5.1, optimizer 2.4) at this size, measured on two x86-64 cores with AVX-512, jax 0.10.2."""
@@ -51,7 +51,9 @@ def main() -> None:
     args = tyro.cli(Args, description=__doc__)
     config = load_preset(args.config, TrainConfig)
     policy, mesh = named(args.precision), build_mesh(config.mesh)
-    shape = dataclasses.replace(config.model, vocab_size=config.model.vocab_size or config.tokenizer.vocab_size)
+    shape = dataclasses.replace(
+        config.model, vocab_size=config.model.vocab_size or config.tokenizer.vocab_size
+    )
     model = Seq2Seq(shape, key=jr.key(0))
     params, static = eqx.partition(model, eqx.is_array)
     optimizer = build_optimizer(config.optim, make_schedule(config.optim, 1000), policy)
@@ -87,7 +89,9 @@ def main() -> None:
     }  # fmt: skip
     for name, value in figures.items():
         print(f"  {name:<20} {value}")
-    print("  (times_original compares with 7.5 s on two x86-64 cores and means something only on such a machine)")
+    print(
+        "  (times_original compares with 7.5 s on two x86-64 cores and means something only on such a machine)"
+    )
     if args.json:
         print(json.dumps(figures))
 
@@ -101,7 +105,12 @@ def synthetic(args: Args, vocabulary: int) -> Batch:
 
     ones = np.ones((args.batch, args.decoder), np.int32)
     return Batch(
-        draw(args.encoder), draw(args.decoder), draw(args.decoder), ones, np.ones((args.batch, args.encoder), np.int32), ones
+        draw(args.encoder),
+        draw(args.decoder),
+        draw(args.decoder),
+        ones,
+        np.ones((args.batch, args.encoder), np.int32),
+        ones,
     )
 
 

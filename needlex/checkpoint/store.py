@@ -99,7 +99,8 @@ class Store:
     ) -> tuple[int, Any, Any]:
         """Newest readable step: (step, params, state); `data` is moved to where it was.
 
-        Arrays get the shapes, dtypes and shardings of the given ones. A step that cannot be read is reported through `say` and the one before is tried.
+        Arrays get the shapes, dtypes and shardings of the given ones. A step that cannot be read is
+        reported through `say` and the one before is tried.
 
         **Raises:** `CheckpointError` if no step can be read.
         """

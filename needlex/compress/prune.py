@@ -35,14 +35,22 @@ class PruneConfig:
         if not 0 <= self.sparsity < 1:
             raise ValueError(f"prune.sparsity is {self.sparsity}; it must be in [0, 1)")
         if self.group_size < 1 or self.interval < 1:
-            raise ValueError(f"prune.group_size {self.group_size} and prune.interval {self.interval} must be at least 1")
+            raise ValueError(
+                f"prune.group_size {self.group_size} and prune.interval {self.interval} must be at least 1"
+            )
         if not 0 <= self.start <= self.end <= 1:
-            raise ValueError(f"prune.start {self.start} and prune.end {self.end} must be shares with start <= end")
+            raise ValueError(
+                f"prune.start {self.start} and prune.end {self.end} must be shares with start <= end"
+            )
 
     def due(self, step: int, total: int) -> bool:
         """Whether the mask is made anew after update `step` of `total`."""
         first, last = int(total * self.start), int(total * self.end)
-        return self.sparsity > 0 and first <= step <= last and ((step - first) % self.interval == 0 or step == last)
+        return (
+            self.sparsity > 0
+            and first <= step <= last
+            and ((step - first) % self.interval == 0 or step == last)
+        )
 
     def target(self, step: int, total: int) -> float:
         """Sparsity after update `step`: sparsity (1 - (1 - progress)^3)."""
@@ -81,7 +89,9 @@ def block_masks(params: Any, sparsity: Float[Array, ""], group_size: int) -> Any
 
 def full_masks(params: Any) -> Any:
     """Masks that prune nothing."""
-    return jax.tree_util.tree_map_with_path(lambda p, x: jnp.ones_like(x) if prunable(path_name(p)) else None, params)
+    return jax.tree_util.tree_map_with_path(
+        lambda p, x: jnp.ones_like(x) if prunable(path_name(p)) else None, params
+    )
 
 
 def apply_masks(params: Any, masks: Any) -> Any:

@@ -60,11 +60,15 @@ def load_corpus(config: DataConfig, max_samples: int | None, say: Callable[[str]
         for name, rows in train:
             held = max(1, len(rows) // 50)
             if len(rows) < 2:
-                raise DataError(f"{name}: one row cannot be both trained on and validated; give data.validation")
+                raise DataError(
+                    f"{name}: one row cannot be both trained on and validated; give data.validation"
+                )
             kept.append((name, rows[:-held]))
             validation += rows[-held:]
         train = kept
-        say(f"validation: the last 2% of the training rows ({len(validation)}), as data.validation is not given")
+        say(
+            f"validation: the last 2% of the training rows ({len(validation)}), as data.validation is not given"
+        )
     rng = np.random.default_rng(0)
     validation = [fit_tools(e, config, rng) for e in validation[: config.max_eval_samples]]
     return Corpus(tuple((name, tuple(rows)) for name, rows in train), tuple(validation))
@@ -104,7 +108,11 @@ def drop_long(
     for number, example in enumerate(rows, 1):
         try:
             coded = encode_example(
-                fit_tools(example, config, rng), tokenizer, config.render, config.max_encoder, config.max_decoder
+                fit_tools(example, config, rng),
+                tokenizer,
+                config.render,
+                config.max_encoder,
+                config.max_decoder,
             )
         except TooLong as e:
             reasons[e.reason] += 1

@@ -36,7 +36,9 @@ class Encoder:
         limited = fit_tools(example, config, rng)
         for candidate in (augment(limited, config.augment, rng), limited, example):
             try:
-                return encode_example(candidate, self.tokenizer, config.render, config.max_encoder, config.max_decoder)
+                return encode_example(
+                    candidate, self.tokenizer, config.render, config.max_encoder, config.max_decoder
+                )
             except TooLong as e:
                 reason = e
         # A row that fitted at the start can miss the budget with other tools drawn: then the called ones alone.
@@ -55,7 +57,9 @@ def mixture(sources: Sequence[Sequence[Example]], weights: Sequence[float], seed
         rows = [row for source in sources for row in source]
         return grain.MapDataset.source(rows).seed(seed).shuffle().repeat(None)
     total = sum(weights)
-    parts = [grain.MapDataset.source(list(s)).seed(seed + i).shuffle().repeat(None) for i, s in enumerate(sources)]
+    parts = [
+        grain.MapDataset.source(list(s)).seed(seed + i).shuffle().repeat(None) for i, s in enumerate(sources)
+    ]
     return grain.MapDataset.mix(parts, [w / total for w in weights]).seed(seed)
 
 
@@ -69,6 +73,7 @@ def batch_shapes(lengths: np.ndarray, limits: Shape, count: int, slack: float = 
     `count` encoder lengths (quantiles of `lengths` [n, 2] times `slack`, since augmentation lengthens rows) go with
     short answers (90% of the rows); the last shape, the limits, takes everything.
     """
+
     def mark(side: int, share: float) -> int:
         return min(int(-(-np.quantile(lengths[:, side], share) * slack // 8) * 8), limits[side])
 
@@ -124,9 +129,7 @@ class BatchWindows(grain.MapDataset):
 def pad_batch(rows: Sequence[Encoded], size: int, shape: Shape) -> Batch:
     """One example a row, padded to `shape`; rows beyond those given, up to `size`, are all padding."""
     encoder, decoder = shape
-    arrays = {
-        name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in FIELDS
-    }
+    arrays = {name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in FIELDS}
     segments = np.zeros((size, encoder), np.int32), np.zeros((size, decoder), np.int32)
     for i, row in enumerate(rows):
         for name in FIELDS:
@@ -166,7 +169,9 @@ class PairBatches(grain.MapDataset):
         first = (index + 1) // self._every * self._size
         for i in range(self._size):
             example = augment(self._parent[first + i], config.augment, rng)
-            pair = contrastive_pair(example, self._tokenizer, config.render, config.max_query, config.max_tool, rng)
+            pair = contrastive_pair(
+                example, self._tokenizer, config.render, config.max_query, config.max_tool, rng
+            )
             if pair is not None:
                 query[i, : len(pair[0])], tool[i, : len(pair[1])] = pair[0], pair[1]
                 identity[i] = max(1, pair[2])
@@ -186,7 +191,9 @@ def training_batches(
     """
     size = config.batch_size
     if size % processes:
-        raise ValueError(f"data.batch_size {size} cannot be shared out to {processes} processes; make it a multiple")
+        raise ValueError(
+            f"data.batch_size {size} cannot be shared out to {processes} processes; make it a multiple"
+        )
     part = (process, processes)
     rows = mixture(sources, config.weights, seed)
     encoded = rows.seed(seed).random_map(Encoder(config, tokenizer))
@@ -225,7 +232,9 @@ def validation_batches(
 
     All processes get the same number of batches. Rows that do not fit must have been taken out (`drop_long`).
     """
-    coded = [encode_example(r, tokenizer, config.render, config.max_encoder, config.max_decoder) for r in rows]
+    coded = [
+        encode_example(r, tokenizer, config.render, config.max_encoder, config.max_decoder) for r in rows
+    ]
     shapes = batch_shapes(
         np.array([(len(r.encoder), len(r.decoder)) for r in coded]), (config.max_encoder, config.max_decoder), config.buckets, 1.0
     )  # fmt: skip

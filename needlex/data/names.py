@@ -121,7 +121,9 @@ def held_out_names(example: Example, draw: Draw) -> Example:
                 return _rename_tools(example, lambda name, style=style: style(_words(name)))
         kind = draw.below(2)
     words = (pools.HELD_OUT_PREFIXES, pools.HELD_OUT_SUFFIXES)[kind]
-    shared = draw.pick(words) if draw.unit() < 0.5 else None  # one for the row, as a vendor has, or one for each name
+    shared = (
+        draw.pick(words) if draw.unit() < 0.5 else None
+    )  # one for the row, as a vendor has, or one for each name
 
     def rename(name: str) -> str:
         word = shared or draw.pick(words)

@@ -42,7 +42,10 @@ def best_fit_decreasing(lengths: np.ndarray, budgets: tuple[int, int]) -> list[l
 def pack_row(examples: Sequence[Arrays], budgets: tuple[int, int]) -> Arrays:
     """One row of arrays padded to the budgets, with segment ids from 1 for both sides."""
     row = {name: np.zeros(budgets[name != "encoder"], np.int32) for name in FIELDS}
-    row |= {"encoder_segments": np.zeros(budgets[0], np.int32), "decoder_segments": np.zeros(budgets[1], np.int32)}
+    row |= {
+        "encoder_segments": np.zeros(budgets[0], np.int32),
+        "decoder_segments": np.zeros(budgets[1], np.int32),
+    }
     encoder = decoder = 0
     for segment, example in enumerate(examples, 1):
         e, d = len(example["encoder"]), len(example["decoder"])
@@ -85,7 +88,12 @@ class _PackedIterator(grain.DatasetIterator):
         if self._rows is None:
             self._rows = self._fill()
         while self._next == len(self._rows):
-            self._number, self._start, self._carried, self._next = self._number + 1, self._parent.get_state(), self._waiting, 0
+            self._number, self._start, self._carried, self._next = (
+                self._number + 1,
+                self._parent.get_state(),
+                self._waiting,
+                0,
+            )
             self._rows = self._fill()
         self._next += 1
         return self._rows[self._next - 1]

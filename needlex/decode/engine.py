@@ -47,7 +47,9 @@ def start(model: Seq2Seq, encoder: Int[Array, "e"], budget: int) -> Cache:
     """Encode one row and prepare a cache for `budget` decoder tokens."""
     memory = model.encode(encoder)
     positions = jnp.arange(encoder.shape[0])
-    keys, values = eqx.filter_vmap(lambda layer: layer.cross_attention.keys_values(memory, positions))(model.decoder.layers)
+    keys, values = eqx.filter_vmap(lambda layer: layer.cross_attention.keys_values(memory, positions))(
+        model.decoder.layers
+    )
     attention = model.decoder.layers.self_attention
     shape = (keys.shape[0], attention.kv_heads, budget, keys.shape[-1])
     empty = jnp.zeros(shape, keys.dtype)

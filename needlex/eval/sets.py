@@ -40,7 +40,8 @@ def load_sets(
 ) -> list[EvalSet]:
     """One set for each name in `EMBEDDED` or path of a file; without any, all embedded sets.
 
-    `embedded` says which tools and how many rows the embedded sets have. `max_samples` rows at most are drawn from each set, `max_tools` tools at most are left in each row
+    `embedded` says which tools and how many rows the embedded sets have. `max_samples` rows at most are drawn
+    from each set, `max_tools` tools at most are left in each row
     (the called ones stay); the same ones every time.
 
     **Raises:** `DataError` when a file is missing or has no usable row, or a source is named twice.
@@ -51,7 +52,10 @@ def load_sets(
         raise DataError(f"{', '.join(repeated)}: named twice; every set is evaluated once")
     stems = [_stem(source) for source in sources]
     names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
-    return [_load(name, source, max_samples, max_tools, embedded) for name, source in zip(names, sources, strict=True)]
+    return [
+        _load(name, source, max_samples, max_tools, embedded)
+        for name, source in zip(names, sources, strict=True)
+    ]
 
 
 def _load(

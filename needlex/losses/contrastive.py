@@ -19,7 +19,10 @@ def clip_logits(
 
 
 def clip_loss(
-    query: Float[Array, "p m"], tool: Float[Array, "p m"], identity: Int[Array, "p"], log_temperature: Float[Array, ""]
+    query: Float[Array, "p m"],
+    tool: Float[Array, "p m"],
+    identity: Int[Array, "p"],
+    log_temperature: Float[Array, ""],
 ) -> Float[Array, ""]:
     """Mean of query-to-tool and tool-to-query cross-entropy (Radford et al. 2021) over the pairs there are.
 

@@ -59,12 +59,18 @@ class ModelConfig:
         if self.vocab_size is not None and self.vocab_size < 7:
             raise ValueError(f"model.vocab_size is {self.vocab_size}; the six special ids need at least 7")
         if self.d_ff is not None and not self.feedforward:
-            raise ValueError("model.d_ff is set but model.feedforward is off; add --model.feedforward or leave d_ff out")
+            raise ValueError(
+                "model.d_ff is set but model.feedforward is off; add --model.feedforward or leave d_ff out"
+            )
 
         if self.mat_factors and not self.feedforward:
-            raise ValueError("model.mat_factors is set but model.feedforward is off; add --model.feedforward or leave it out")
+            raise ValueError(
+                "model.mat_factors is set but model.feedforward is off; add --model.feedforward or leave it out"
+            )
         if any(f < 2 or f > self.hidden_ff for f in self.mat_factors):
-            raise ValueError(f"model.mat_factors are {self.mat_factors}; each must be at least 2 and at most the width {self.hidden_ff}")
+            raise ValueError(
+                f"model.mat_factors are {self.mat_factors}; each must be at least 2 and at most the width {self.hidden_ff}"
+            )
 
     @property
     def hidden_ff(self) -> int:

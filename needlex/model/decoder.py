@@ -69,6 +69,7 @@ class Decoder(eqx.Module):
         cross_mask: Bool[Array, "t e"], width_mask: Float[Array, "f"] | None = None, *, key: Key | None = None,
     ) -> Float[Array, "t d"]:  # fmt: skip
         """Normalised decoder states of embedded inputs `x` reading encoder states `memory`."""
+
         def apply(layer: DecoderBlock, x, k):
             return layer(x, memory, self_mask, cross_mask, width_mask, key=k)
 

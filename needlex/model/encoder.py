@@ -97,6 +97,7 @@ class Encoder(eqx.Module):
         *, key: Key | None = None,
     ) -> Float[Array, "e d"]:  # fmt: skip
         """Encoder states of embedded inputs `x`."""
+
         def apply(layer: EncoderBlock, x, k):
             return layer(x, mask, width_mask, key=k)
 

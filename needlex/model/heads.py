@@ -16,7 +16,7 @@ from needlex.types import Key
 def mean_pool(states: Float[Array, "e d"], real: Bool[Array, "e"]) -> Float[Array, "d"]:
     """Mean of the states at real positions, float32; zeros where there is none."""
     total = jnp.sum(jnp.where(real[:, None], states.astype(jnp.float32), 0), axis=0)
-    return total / jnp.maximum(jnp.sum(real), 1)
+    return total / jnp.maximum(jnp.sum(real, dtype=jnp.float32), 1)
 
 
 class ContrastiveHead(eqx.Module):

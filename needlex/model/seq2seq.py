@@ -35,7 +35,9 @@ class Seq2Seq(eqx.Module):
 
     def __init__(self, config: ModelConfig, *, key: Key):
         if config.vocab_size is None:
-            raise ValueError("model.vocab_size is not set; take it from the tokenizer before building the model")
+            raise ValueError(
+                "model.vocab_size is not set; take it from the tokenizer before building the model"
+            )
         ke, kn, kd, kc, kf = jr.split(key, 5)
         self.embedding = Embedding(config.vocab_size, config.d_model, std=config.init_std, key=ke)
         self.encoder = Encoder(config, kn)
@@ -86,7 +88,9 @@ class Seq2Seq(eqx.Module):
         return self.confidence(mean_pool(self.encode(tokens), tokens != PAD))
 
 
-def _sides(tokens: Int[Array, "n"], segments: Int[Array, "n"] | None) -> tuple[Int[Array, "n"], Int[Array, "n"]]:
+def _sides(
+    tokens: Int[Array, "n"], segments: Int[Array, "n"] | None
+) -> tuple[Int[Array, "n"], Int[Array, "n"]]:
     """Segments with which positions read, and with which they are read."""
     if segments is not None:
         return segments, segments

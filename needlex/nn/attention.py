@@ -47,7 +47,9 @@ class Attention(eqx.Module):
 
     def __check_init__(self):
         if self.heads % self.kv_heads:
-            raise ValueError(f"{self.heads} query heads cannot be shared out to {self.kv_heads} key-value heads")
+            raise ValueError(
+                f"{self.heads} query heads cannot be shared out to {self.kv_heads} key-value heads"
+            )
 
     def queries(self, x: Float[Array, "t d"], positions: Int[Array, "t"]) -> Float[Array, "k r t c"]:
         """Normalised, rotated queries, grouped by the key-value head they read."""
@@ -68,7 +70,11 @@ class Attention(eqx.Module):
         return rotate(x, rotary_angles(positions, x.shape[-1], self.rope_base))
 
     def attend(
-        self, q: Float[Array, "k r t c"], k: Float[Array, "k s c"], v: Float[Array, "k s c"], mask: Bool[Array, "t s"]
+        self,
+        q: Float[Array, "k r t c"],
+        k: Float[Array, "k s c"],
+        v: Float[Array, "k s c"],
+        mask: Bool[Array, "t s"],
     ) -> Float[Array, "t d"]:
         """Read the values. A query with nothing to read gets zeros, with finite gradients."""
         read = attention_core(q, k, v, mask).transpose(2, 0, 1, 3)
@@ -83,9 +89,7 @@ class Attention(eqx.Module):
         return self.attend(q, k, v, mask)
 
 
-def segment_mask(
-    queries: Int[Array, "t"], keys: Int[Array, "s"], causal: bool = False
-) -> Bool[Array, "t s"]:
+def segment_mask(queries: Int[Array, "t"], keys: Int[Array, "s"], causal: bool = False) -> Bool[Array, "t s"]:
     """True where query and key belong to the same packed example; padding (segment 0) is never read."""
     mask = (queries[:, None] == keys[None, :]) & (keys[None, :] != 0)
     if causal:

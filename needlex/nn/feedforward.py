@@ -44,5 +44,5 @@ class FeedForward(eqx.Module):
             case "drelu":
                 hidden = jax.nn.relu(gate) * jax.nn.relu(up)
         if width_mask is not None:
-            hidden = hidden * width_mask.astype(hidden.dtype)
+            hidden = hidden * width_mask.astype(hidden.dtype)[None, :]
         return self.down(hidden)

@@ -23,7 +23,7 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*n in"]) -> Float[Array, "*n out"]:
         y = x @ self.weight.astype(x.dtype)
-        return y if self.bias is None else y + self.bias.astype(x.dtype)
+        return y if self.bias is None else y + jnp.broadcast_to(self.bias.astype(x.dtype), y.shape)
 
 
 class Embedding(eqx.Module):

@@ -24,4 +24,4 @@ class ZCRMSNorm(eqx.Module):
     def __call__(self, x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
         y = x.astype(jnp.float32)
         y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + self.epsilon)
-        return ((1 + self.scale.astype(jnp.float32)) * y).astype(x.dtype)
+        return (jnp.broadcast_to(1 + self.scale.astype(jnp.float32), y.shape) * y).astype(x.dtype)

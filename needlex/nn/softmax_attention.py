@@ -26,8 +26,8 @@ def _forward(q, k, v, mask):
     kv_heads, group, queries, channels = q.shape
     scores = jnp.einsum("knc,ksc->kns", _fold(q), k, preferred_element_type=jnp.float32) * channels**-0.5
     scores = scores.reshape(kv_heads, group, queries, -1)
-    weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min), axis=-1)
-    weights = jnp.where(mask, weights, 0).astype(v.dtype).reshape(kv_heads, group * queries, -1)
+    weights = jax.nn.softmax(jnp.where(mask[None, None], scores, jnp.finfo(jnp.float32).min), axis=-1)
+    weights = jnp.where(mask[None, None], weights, 0).astype(v.dtype).reshape(kv_heads, group * queries, -1)
     read = jnp.einsum("kns,ksc->knc", weights, v)
     return read.reshape(q.shape), (q, k, v, weights)
 

@@ -38,7 +38,9 @@ def run_layers(
         layer, k = layer_and_key
         return apply(eqx.combine(layer, static), x, k), None
 
-    x, _ = jax.lax.scan(jax.checkpoint(body) if remat else body, x, (arrays, keys), unroll=count if unroll else 1)
+    x, _ = jax.lax.scan(
+        jax.checkpoint(body) if remat else body, x, (arrays, keys), unroll=count if unroll else 1
+    )
     return x
 
 

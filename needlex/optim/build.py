@@ -63,8 +63,11 @@ def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.Gradi
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def build_optimizer(config: OptimConfig, schedule: Schedule, policy: Policy) -> optax.GradientTransformationExtraArgs:
+def build_optimizer(
+    config: OptimConfig, schedule: Schedule, policy: Policy
+) -> optax.GradientTransformationExtraArgs:
     """The transformation (after clipping, which the step does); its `update` takes `step=`."""
+
     def adamw(rate: float):
         return optax.chain(
             optax.scale_by_adam(config.b1, config.b2, eps=policy.optimizer_epsilon),
@@ -77,6 +80,7 @@ def build_optimizer(config: OptimConfig, schedule: Schedule, policy: Policy) -> 
         optax.add_decayed_weights(config.muon_weight_decay),
         scale_by_rate(config.muon_lr, schedule),
     )
+
     def adafactor(rate: float):
         return optax.chain(
             # No scaling by the parameter: leaves that start at zero (gates, norm scales) would not move.

@@ -41,14 +41,18 @@ def run(config: TrainConfig) -> dict[str, Any]:
     width = max(map(len, flat(config)))
     for name, value in flat(config).items():
         print(f"  {name:<{width}}  {value}")
-    print(f"configuration {fingerprint(config, NOT_HASHED)}, saved in {config.run_dir}/config.json", flush=True)
+    print(
+        f"configuration {fingerprint(config, NOT_HASHED)}, saved in {config.run_dir}/config.json", flush=True
+    )
 
     def on_eval(model, step):
         text = sample_calls(model, data.validation_rows[:8], data.tokenizer, config.data)
         return {"sample calls": text}
 
     summary = train(config, data, on_eval).summary
-    print(f"{summary['steps']} of {data.steps} updates in {summary['seconds']:.0f} s; run directory {config.run_dir}")
+    print(
+        f"{summary['steps']} of {data.steps} updates in {summary['seconds']:.0f} s; run directory {config.run_dir}"
+    )
     if config.json:
         print(json.dumps(summary))
     return summary

@@ -17,7 +17,9 @@ class NonFiniteError(RuntimeError):
 def check_first_loss(ce: float, vocab_size: int, say: Callable[[str], None]) -> None:
     """Compare the first cross-entropy with that of a uniform guess, ln(V), and say what it means."""
     uniform = math.log(vocab_size)
-    say(f"first loss {ce:.3f} nats a token; a uniform guess over {vocab_size} pieces is ln(V) = {uniform:.3f}")
+    say(
+        f"first loss {ce:.3f} nats a token; a uniform guess over {vocab_size} pieces is ln(V) = {uniform:.3f}"
+    )
     # At start the tied embedding makes the model repeat its input: a little worse than uniform is expected.
     if not ce <= uniform + 4:  # NaN too
         say(
@@ -39,7 +41,9 @@ class Guard:
         """
         skipped, in_a_row = int(info.skipped), int(info.skipped_run)
         if not info.applied:  # the count alone would report the skips of before a resume again
-            self._say(f"step {step}: update skipped, {self._diagnosis(info)} ({skipped} skipped so far, {in_a_row} in a row)")
+            self._say(
+                f"step {step}: update skipped, {self._diagnosis(info)} ({skipped} skipped so far, {in_a_row} in a row)"
+            )
         if in_a_row >= self._most:
             raise NonFiniteError(
                 f"{in_a_row} updates in a row were not finite, the last at step {step}: {self._diagnosis(info)}. The parameters are "

@@ -18,8 +18,8 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from needlex.batch import Batch
-from needlex.compress.prune import apply_masks, block_masks
 from needlex.checkpoint.store import Store, saved_steps
+from needlex.compress.prune import apply_masks, block_masks
 from needlex.config import fingerprint, to_dict
 from needlex.losses.tokens import TokenSums
 from needlex.model.seq2seq import Seq2Seq, count_parameters
@@ -32,7 +32,7 @@ from needlex.train.config import NOT_HASHED, TrainConfig
 from needlex.train.guard import Guard, check_first_loss
 from needlex.train.preempt import StopRequest
 from needlex.train.setup import Prepared
-from needlex.train.step import TrainState, init_state, make_evaluate, Gradients, make_update
+from needlex.train.step import Gradients, TrainState, init_state, make_evaluate, make_update
 from needlex.tree import leaf_paths
 
 EvalHook = Callable[[Seq2Seq, int], dict[str, str]]
@@ -49,7 +49,12 @@ class Result(NamedTuple):
     """The trained model, float32 masters."""
 
 
-def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, say: Callable[[str], None] | None = None) -> Result:
+def train(
+    config: TrainConfig,
+    data: Prepared,
+    on_eval: EvalHook | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Result:
     """Run `config` on prepared data, from the start or (with `resume`) from the newest readable checkpoint.
 
     The run continues bit for bit where it stopped (on the same number of devices). SIGTERM and Ctrl-C save and return.
@@ -71,8 +76,13 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     state = init_state(initial, optimizer, config.seed, mesh, prune.sparsity > 0)
     new_masks = jax.jit(block_masks, static_argnames="group_size", out_shardings=replicated(mesh))
     accumulate = config.optim.accumulate
-    gradients = Gradients(static, config.loss, policy, mesh, config.model.dropout > 0, accumulate, config.model.mat_factors)
-    update, evaluate = make_update(optimizer, config.optim.clip, mesh), make_evaluate(static, config.loss, policy, mesh)
+    gradients = Gradients(
+        static, config.loss, policy, mesh, config.model.dropout > 0, accumulate, config.model.mat_factors
+    )
+    update, evaluate = (
+        make_update(optimizer, config.optim.clip, mesh),
+        make_evaluate(static, config.loss, policy, mesh),
+    )
     names = leaf_paths(model)
 
     store = Store(config.run_dir, config.checkpoint, policy)
@@ -87,7 +97,10 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
     tracker = Tracker(config.run_dir, config.track, first, to_dict(config))
     guard = Guard(names, config.optim.max_skipped, say)
     rates = {"lr/adamw": config.optim.lr, "lr/muon": config.optim.muon_lr}
-    say(f"{count_parameters(model):,} parameters, {len(names)} leaves; {data.steps} updates of {data.rows_per_step} rows on {mesh.size} device(s)")
+    say(
+        f"{count_parameters(model):,} parameters, {len(names)} leaves; {data.steps} updates of {data.rows_per_step} rows "
+        f"on {mesh.size} device(s)"
+    )
 
     started = clock = time.perf_counter()
     tokens, tokens_seen, validation, terms, step = 0, 0, None, None, first
@@ -123,7 +136,9 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
             bar.update(1)
             last = step == data.steps
             if not stop and (last or step % config.eval_every == 0):
-                found = validate(evaluate, data.validation, state.params, mesh, stop, len(data.validation_rows))
+                found = validate(
+                    evaluate, data.validation, state.params, mesh, stop, len(data.validation_rows)
+                )
                 if found is not None:
                     validation = found
                     tracker.scalars(step, {f"validation/{k}": v for k, v in found.items()})
@@ -136,7 +151,13 @@ def train(config: TrainConfig, data: Prepared, on_eval: EvalHook | None = None, 
                 clock = time.perf_counter()
             stopping = bool(stop)  # asked once: a signal that comes later is for the next step
             if stopping or last or step % config.checkpoint.every == 0:
-                store.save(step, state.params, state._replace(params=None), batches, {**meta, "step": step, "validation": validation})
+                store.save(
+                    step,
+                    state.params,
+                    state._replace(params=None),
+                    batches,
+                    {**meta, "step": step, "validation": validation},
+                )
             if stopping:
                 say(f"{stop.reason}: saved step {step}; continue with --resume")
                 break

@@ -14,7 +14,14 @@ from needlex.schema import Example
 
 def sample_calls(model: Seq2Seq, examples: Sequence[Example], tokenizer: Tokenizer, data: DataConfig) -> str:
     """What the model answers to `examples`, beside what is right."""
-    answers = predict(model, tokenizer, [(e.query, e.tools) for e in examples], data.render, data.max_encoder, data.max_decoder)
+    answers = predict(
+        model,
+        tokenizer,
+        [(e.query, e.tools) for e in examples],
+        data.render,
+        data.max_encoder,
+        data.max_decoder,
+    )
     lines = ["| query | model | expected | |", "| --- | --- | --- | --- |"]
     for example, answer in zip(examples, answers, strict=True):
         expected = render_answer(example.calls)[0]

@@ -72,7 +72,9 @@ def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[Tr
                                 config.optim.accumulate, process, processes)  # fmt: skip
 
     validation = validation_batches(validation_rows, config.data, tokenizer, process, processes)
-    return config, Prepared(batches, validation, validation_rows, tokenizer, steps, per_step, tokenizer.vocab_size)
+    return config, Prepared(
+        batches, validation, validation_rows, tokenizer, steps, per_step, tokenizer.vocab_size
+    )
 
 
 def _tokenizer(config: TrainConfig, corpus: Corpus, run_dir: Path, say: Callable[[str], None]) -> Tokenizer:

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Bool, Float, Int
 from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int
 
 from needlex.batch import Batch, Pairs
 from needlex.compress.matryoshka import width_masks
@@ -76,12 +76,18 @@ def batch_sums(
     rows = batch.encoder.shape[0]
     keys = None if key is None else jr.split(key, rows)
     feedforward = model.decoder.layers.feedforward
-    masks = width_masks(rows, feedforward.layer.down.weight.shape[-2], mat_factors) if feedforward and mat_factors else None
+    masks = (
+        width_masks(rows, feedforward.layer.down.weight.shape[-2], mat_factors)
+        if feedforward and mat_factors
+        else None
+    )
 
     def row(encoder, decoder, encoder_segments, decoder_segments, mask, key):
         return model(encoder, decoder, encoder_segments, decoder_segments, mask, key=key)
 
-    logits = jax.vmap(row)(batch.encoder, batch.decoder, batch.encoder_segments, batch.decoder_segments, masks, keys)
+    logits = jax.vmap(row)(
+        batch.encoder, batch.decoder, batch.encoder_segments, batch.decoder_segments, masks, keys
+    )
     return token_sums(logits, batch.targets, batch.classes, batch.decoder_segments != 0, config.class_weights)
 
 
@@ -136,12 +142,16 @@ class Gradients:
                 return grads, Terms(loss, sums, jnp.zeros(()))
 
             def micro(carry, part):
-                (loss, sums), grads = grad(params, static, part[0], total, config, policy, part[1], mat_factors)
+                (loss, sums), grads = grad(
+                    params, static, part[0], total, config, policy, part[1], mat_factors
+                )
                 return jax.tree.map(jnp.add, carry, (grads, loss, sums)), None
 
             keys = None if key is None else jr.split(key, accumulate)
             first = jax.tree.map(lambda x: x[0], batch)
-            (loss, sums), grads = jax.eval_shape(lambda: grad(params, static, first, total, config, policy, None))
+            (loss, sums), grads = jax.eval_shape(
+                lambda: grad(params, static, first, total, config, policy, None)
+            )
             zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (grads, loss, sums))
             (grads, loss, sums), _ = jax.lax.scan(micro, zeros, (batch, keys))
             return grads, Terms(loss, sums, jnp.zeros(()))
@@ -201,8 +211,11 @@ def make_evaluate(static: Any, config: LossConfig, policy: Policy, mesh: Mesh):
     return jax.jit(evaluate, out_shardings=replicated(mesh))
 
 
-def init_state(params: Any, optimizer: optax.GradientTransformationExtraArgs, seed: int, mesh: Mesh, prune: bool = False) -> TrainState:
+def init_state(
+    params: Any, optimizer: optax.GradientTransformationExtraArgs, seed: int, mesh: Mesh, prune: bool = False
+) -> TrainState:
     """State of a run at step 0, placed on the mesh; `prune` adds masks that prune nothing yet."""
+
     def build(params):
         # Distinct buffers: donation would free an array that two fields share.
         return TrainState(

@@ -120,7 +120,9 @@ class Catalogue:
             return self
         by_domain = {d: names for d, names in self.by_domain.items() if d in domains}
         names = {n for found in by_domain.values() for n in found}
-        return replace(self, by_domain=by_domain, sources={n: s for n, s in self.sources.items() if n in names})
+        return replace(
+            self, by_domain=by_domain, sources={n: s for n, s in self.sources.items() if n in names}
+        )
 
 
 @cache
