@@ -39,7 +39,7 @@ class Tracker:
         self._wandb = _start_wandb(config, run_dir, describe) if config.wandb else None
         path = run_dir / "metrics.jsonl"
         _cut(path, step)
-        self._file = path.open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 closed by `close`
+        self._file = path.open("a", encoding="utf-8", buffering=1)
         self._board = None
         if config.tensorboard:
             from tensorboardX import SummaryWriter

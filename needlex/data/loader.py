@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grain
@@ -101,7 +101,7 @@ class BatchWindows(grain.MapDataset):
         self._rows = batch_size * window
         self._batch_size, self._window, self._seed, self._shapes = batch_size, window, seed, list(shapes)
         self._process, self._processes = part
-        self._cache: OrderedDict[int, list[list[Encoded]]] = OrderedDict()
+        self._cache: OrderedDict[int, list[list[Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class BatchWindows(grain.MapDataset):
         with self._lock:  # reading threads ask for the same window at once; it is encoded by the first
             if window not in self._cache:
                 first = window * self._rows
-                rows = [self._parent[i] for i in range(first, first + self._rows)]
+                rows: list[Any] = [self._parent[i] for i in range(first, first + self._rows)]
                 rows.sort(key=lambda r: (fitting(self._shapes, [r]), len(r.encoder), len(r.decoder)))
                 cut = [rows[i : i + self._batch_size] for i in range(0, len(rows), self._batch_size)]
                 order = np.random.default_rng((self._seed, window)).permutation(len(cut))
@@ -168,7 +168,8 @@ class PairBatches(grain.MapDataset):
         identity = np.zeros(self._size, np.int32)
         first = (index + 1) // self._every * self._size
         for i in range(self._size):
-            example = augment(self._parent[first + i], config.augment, rng)
+            row: Any = self._parent[first + i]
+            example = augment(row, config.augment, rng)
             pair = contrastive_pair(
                 example, self._tokenizer, config.render, config.max_query, config.max_tool, rng
             )
@@ -182,7 +183,7 @@ class PairBatches(grain.MapDataset):
 def training_batches(
     sources: Sequence[Sequence[Example]], lengths: np.ndarray, config: DataConfig, tokenizer: Tokenizer, seed: int,
     pairs_every: int = 0, accumulate: int = 1, process: int = 0, processes: int = 1,
-) -> Iterator[Batch]:  # fmt: skip
+) -> grain.DatasetIterator[Batch]:  # fmt: skip
     """Endless batches of this process; a Grain iterator, so its position can be saved.
 
     `lengths` [n, 2] are those of the rows (encoder, decoder); `pairs_every` n gives every n-th step contrastive pairs, 0 none.

@@ -64,10 +64,10 @@ class PackedWindows(grain.IterDataset):
     def __init__(self, parent: grain.IterDataset, budgets: tuple[int, int], window: int, seed: int):
         """`window` examples are packed together; the emptiest rows of a window wait, once, for the next."""
         super().__init__(parent)
-        self.budgets, self.window, self.seed = budgets, window, seed
+        self._budgets, self._window, self._shuffle_seed = budgets, window, seed
 
     def __iter__(self) -> _PackedIterator:
-        return _PackedIterator(iter(self._parent), self)
+        return _PackedIterator(iter(self._parent), self._budgets, self._window, self._shuffle_seed)
 
 
 class _PackedIterator(grain.DatasetIterator):
@@ -75,9 +75,9 @@ class _PackedIterator(grain.DatasetIterator):
 
     _FULL = 0.9  # of the tighter budget; emptier rows wait
 
-    def __init__(self, parent: grain.DatasetIterator, dataset: PackedWindows):
+    def __init__(self, parent: grain.DatasetIterator, budgets: tuple[int, int], window: int, seed: int):
         super().__init__(parent)
-        self._budgets, self._size, self._seed = dataset.budgets, dataset.window, dataset.seed
+        self._budgets, self._size, self._seed = budgets, window, seed
         self._number, self._start = 0, parent.get_state()
         self._carried: list[dict[str, list[int]]] = []
         self._waiting: list[dict[str, list[int]]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -42,7 +43,7 @@ def scale_by_rate(peak: float, schedule: Schedule) -> optax.GradientTransformati
         rate = -peak * schedule(step + 1)
         return jax.tree.map(lambda u: rate.astype(u.dtype) * u, updates), state
 
-    return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
+    return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)  # pyright: ignore[reportArgumentType]
 
 
 def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.GradientTransformationExtraArgs:
@@ -90,7 +91,7 @@ def build_optimizer(
         )
 
     other = adafactor if config.name == "adafactor" else adamw
-    by_label = {
+    by_label: dict[Hashable, optax.GradientTransformation] = {
         "matrix": muon if config.name == "muon" else other(config.lr),
         "scale": other(config.lr * config.scale_lr_factor),
         "rest": other(config.lr),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import grain
 import jax
 import numpy as np
 
@@ -24,7 +25,7 @@ from needlex.train.config import NOT_HASHED, TrainConfig
 class Prepared(NamedTuple):
     """Everything about the data that the loop needs."""
 
-    batches: Callable[[], Iterator[Batch]]
+    batches: Callable[[], grain.DatasetIterator[Batch]]
     """Starts the endless training stream (a Grain iterator)."""
     validation: list[Batch]
     validation_rows: list[Example]
