@@ -129,7 +129,9 @@ class BatchWindows(grain.MapDataset):
 def pad_batch(rows: Sequence[Encoded], size: int, shape: Shape) -> Batch:
     """One example a row, padded to `shape`; rows beyond those given, up to `size`, are all padding."""
     encoder, decoder = shape
-    arrays = {name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in FIELDS}
+    arrays: dict[str, Any] = {
+        name: np.zeros((size, encoder if name == "encoder" else decoder), np.int32) for name in FIELDS
+    }
     segments = np.zeros((size, encoder), np.int32), np.zeros((size, decoder), np.int32)
     for i, row in enumerate(rows):
         for name in FIELDS:
