@@ -9,6 +9,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
@@ -19,7 +20,8 @@ from needlex.losses.contrastive import clip_logits
 from needlex.losses.tokens import token_sums
 from needlex.model.heads import mean_pool
 from needlex.precision import Policy, named
-from needlex.train.step import batch_sums, loss_fn, pairs_loss
+from needlex.sharding import MeshConfig, build_mesh
+from needlex.train.step import Gradients, batch_sums, pairs_loss
 from needlex.tree import leaf_paths
 from tests.golden.vectors import GOLDEN, config_of, difference, load, model_of, needs_golden, nest
 from tests.model import oracle
@@ -216,19 +218,12 @@ def gradient_differences(grads, prefix: str) -> dict[str, float]:
     return {theirs: difference(ours[path], expected[f"{prefix}/{theirs}"]) for theirs, path in rows}
 
 
-def test_loss_of_the_step_and_its_gradients(basic):
+def test_loss_of_the_training_step_and_its_gradients(basic):
     params, static = eqx.partition(basic, eqx.is_array)
-
-    @jax.jit
-    def run(params, batch):
-        total = jnp.sum(batch.decoder_segments != 0, dtype=jnp.float32)
-        return jax.value_and_grad(lambda p: loss_fn(p, static, batch, total, 1, LossConfig(), Policy())[0])(
-            params
-        )
-
+    run = Gradients(static, LossConfig(), Policy(), build_mesh(MeshConfig()), dropout=False, accumulate=1)
     for name, key in CASES.items():
-        loss, grads = run(params, batch_of(name))
-        assert difference(loss, load(REAL)[f"{key}/loss/total"]) < FORWARD
+        grads, terms = run(batch_of(name), params, jr.key(0), jnp.zeros((), jnp.int32))
+        assert difference(terms.loss, load(REAL)[f"{key}/loss/total"]) < FORWARD
         worst = gradient_differences(grads, f"{key}/grads_total")
         assert max(worst.values()) < GRADIENT, worst
 
