@@ -26,14 +26,18 @@ class FeedForward(eqx.Module):
     down: Linear
     activation: Activation = eqx.field(static=True)
 
-    def __init__(self, width: int, hidden: int, activation: Activation, *, std: float, out_std: float, key: Key):
+    def __init__(
+        self, width: int, hidden: int, activation: Activation, *, std: float, out_std: float, key: Key
+    ):
         kg, ku, kd = jr.split(key, 3)
         self.gate = Linear(width, hidden, std=std, key=kg)
         self.up = Linear(width, hidden, std=std, key=ku)
         self.down = Linear(hidden, width, std=out_std, key=kd)
         self.activation = activation
 
-    def __call__(self, x: Float[Array, "t d"], width_mask: Float[Array, "f"] | None = None) -> Float[Array, "t d"]:
+    def __call__(
+        self, x: Float[Array, "t d"], width_mask: Float[Array, "f"] | None = None
+    ) -> Float[Array, "t d"]:
         """`width_mask` (0 or 1 a hidden unit) trains and runs the nested narrower layers of a Matryoshka."""
         gate, up = self.gate(x), self.up(x)
         match self.activation:
