@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.sharding import Mesh
@@ -34,8 +35,10 @@ TOTAL = 20
 
 
 def tiny_model(seed: int = 0, **changes: Any) -> Seq2Seq:
-    """The tiny model, with fields of its configuration changed."""
-    return Seq2Seq(replace(CONFIG, **changes), key=jr.key(seed))
+    """The tiny model, with fields of its configuration changed and every leaf drawn, gates and scales too."""
+    rng = np.random.default_rng(seed)
+    skeleton = eqx.filter_eval_shape(lambda key: Seq2Seq(replace(CONFIG, **changes), key=key), jr.key(0))
+    return jax.tree.map(lambda x: jnp.asarray(0.3 * rng.standard_normal(x.shape), jnp.float32), skeleton)
 
 
 def make_batch(seed: int, lengths: Sequence[int] = (8, 3, 5, 1, 8, 2, 7, 4), pairs: bool = True) -> Batch:
@@ -43,7 +46,7 @@ def make_batch(seed: int, lengths: Sequence[int] = (8, 3, 5, 1, 8, 2, 7, 4), pai
 
     Two of the pairs call the same tool, and the last pair is missing.
     """
-    rng = np.random.default_rng(seed)
+    rng, pair_rng = np.random.default_rng(seed), np.random.default_rng(seed + 1000)
     rows = len(lengths)
     real = np.arange(DECODER) < np.array(lengths)[:, None]
     encoder_real = (
@@ -57,7 +60,8 @@ def make_batch(seed: int, lengths: Sequence[int] = (8, 3, 5, 1, 8, 2, 7, 4), pai
     if pairs:
         identity = np.arange(1, rows + 1)
         identity[1], identity[-1] = 1, 0
-        found = Pairs(ids(np.ones((rows, 5), bool)), ids(np.ones((rows, 6), bool)), identity.astype(np.int32))
+        query, tool = (pair_rng.integers(1, VOCAB, (rows, n)).astype(np.int32) for n in (5, 6))
+        found = Pairs(query, tool, identity.astype(np.int32))
     return Batch(
         ids(encoder_real), ids(real), ids(real), ids(real, 0, 4), encoder_real.astype(np.int32),
         real.astype(np.int32), found,
