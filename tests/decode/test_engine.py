@@ -1,0 +1,192 @@
+"""Cached greedy decoding against full forward passes that keep nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from needlex.decode.engine import EOS, PROMPT, Generated, generate, start, step
+from needlex.model.config import ModelConfig
+from needlex.model.seq2seq import PAD, Seq2Seq
+from needlex.precision import named
+
+VOCAB, BUDGET = 24, 14
+CONFIGS = {
+    "attention only": ModelConfig(
+        vocab_size=VOCAB, d_model=16, heads=4, kv_heads=2, encoder_layers=2, decoder_layers=2
+    ),
+    "feed-forward": ModelConfig(
+        vocab_size=VOCAB, d_model=16, heads=2, kv_heads=1, encoder_layers=1, decoder_layers=2,
+        feedforward=True, d_ff=24, activation="geglu",
+    ),
+}  # fmt: skip
+
+
+@cache
+def model(kind: str, seed: int = 0) -> Seq2Seq:
+    """A model with no weight at its start value, and logits far apart."""
+    found = Seq2Seq(dataclasses.replace(CONFIGS[kind], init_std=0.4), key=jr.key(seed))
+    arrays, static = eqx.partition(found, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    keys = jr.split(jr.key(seed + 100), len(leaves))
+    leaves = [x + 0.3 * jr.normal(k, x.shape) for x, k in zip(leaves, keys, strict=True)]
+    found = eqx.combine(jax.tree.unflatten(structure, leaves), static)
+    # What is read outweighs the last token, or the tied table repeats it; the long vector of the end makes
+    # answers end at unequal lengths.
+    layers = found.decoder.layers
+    return eqx.tree_at(
+        lambda m: (
+            m.decoder.layers.self_attention.out.weight, m.decoder.layers.cross_attention.out.weight,
+            m.embedding.weight,
+        ),
+        found,
+        (
+            8 * layers.self_attention.out.weight, 8 * layers.cross_attention.out.weight,
+            found.embedding.weight.at[EOS].mul(1.5),
+        ),
+    )  # fmt: skip
+
+
+def inputs(*lengths: int, seed: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(6, VOCAB, n).astype(np.int32) for n in lengths]
+
+
+def batch(rows: list[np.ndarray], length: int | None = None, size: int | None = None) -> jax.Array:
+    found = np.zeros((size or len(rows), length or max(map(len, rows))), np.int32)
+    for i, row in enumerate(rows):
+        found[i, : len(row)] = row
+    return jnp.asarray(found)
+
+
+def full_logits(model: Seq2Seq, encoder: np.ndarray, decoder: np.ndarray) -> np.ndarray:
+    """Oracle: the whole forward pass of one row without padding."""
+    arrays, static = eqx.partition(model, eqx.is_array)
+    return np.asarray(_full(arrays, static, jnp.asarray(encoder), jnp.asarray(decoder)))
+
+
+@partial(jax.jit, static_argnames="static")
+def _full(arrays, static, encoder, decoder):
+    # A segment of ones: a PAD that a model writes is a token like any other.
+    ones = jnp.ones_like(encoder), jnp.ones_like(decoder)
+    return eqx.combine(arrays, static)(encoder, decoder, *ones)
+
+
+def greedy(model: Seq2Seq, encoder: np.ndarray, max_new: int) -> tuple[list[int], bool, float]:
+    """Oracle: tokens by argmax of a full pass for each, whether it ended, and the sum of log-probabilities."""
+    decoder = np.full(len(PROMPT) + max_new, 7, np.int32)  # what stands behind cannot be seen
+    decoder[: len(PROMPT)] = PROMPT
+    total = 0.0
+    for i in range(max_new):
+        row = full_logits(model, encoder, decoder)[len(PROMPT) + i - 1].astype(np.float64)
+        token = int(row.argmax())
+        total += row[token] - np.log(np.exp(row - row.max()).sum()) - row.max()
+        if token == EOS:
+            return decoder[len(PROMPT) : len(PROMPT) + i].tolist(), True, total
+        decoder[len(PROMPT) + i] = token
+    return decoder[len(PROMPT) :].tolist(), False, total
+
+
+def answers(found: Generated) -> list[tuple[list[int], bool]]:
+    return [(t.tolist(), bool(f)) for t, f in zip(np.asarray(found.tokens), found.finished, strict=True)]
+
+
+def padded(tokens: list[int], max_new: int) -> list[int]:
+    return tokens + [PAD] * (max_new - len(tokens))
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_cached_equals_full_forward_for_unequal_encoder_lengths(kind):
+    """A6: fed one by one, in pieces or at once, every row of a batch gives the logits of its own full pass."""
+    rows = inputs(3, 11, 1, 7)
+    decoders = np.random.default_rng(0).integers(1, VOCAB, (len(rows), BUDGET)).astype(np.int32)
+    wanted = [full_logits(model(kind), e, d) for e, d in zip(rows, decoders, strict=True)]
+    assert np.ptp(wanted[0]) > 1
+    empty = jax.jit(jax.vmap(lambda e: start(model(kind), e, BUDGET)))(batch(rows))
+    advance = jax.jit(jax.vmap(partial(step, model(kind)), in_axes=(0, 0, None)))
+    for pieces in ([BUDGET], [1] * BUDGET, [6, 1, 1, 6]):
+        at, found, caches = 0, [], empty
+        for n in pieces:
+            tokens = jnp.asarray(decoders[:, at : at + n])
+            logits, caches = advance(caches, tokens, jnp.array(at))
+            found.append(logits)
+            at += n
+        np.testing.assert_allclose(np.concatenate(found, axis=1), np.stack(wanted), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_greedy_answers_are_those_of_full_forward_passes(kind):
+    rows = inputs(3, 11, 5, 7, 2, 9, 4, 8)
+    tested = model(kind, list(CONFIGS).index(kind))
+    wanted = [greedy(tested, row, BUDGET) for row in rows]
+    lengths = {len(tokens) for tokens, finished, _ in wanted if finished}
+    assert len(lengths) > 1 and not all(finished for _, finished, _ in wanted)
+    found = generate(tested, batch(rows), BUDGET)
+    assert answers(found) == [(padded(t, BUDGET), finished) for t, finished, _ in wanted]
+    np.testing.assert_allclose(found.log_probability, [s for *_, s in wanted], rtol=1e-5)
+
+
+def test_a_row_depends_neither_on_neighbours_nor_on_padding_nor_on_batch_size():
+    rows = inputs(3, 11, 5, 7)
+    together = generate(model("attention only"), batch(rows), BUDGET)
+    for i, row in enumerate(rows):
+        alone = generate(model("attention only"), batch([row], length=16), BUDGET)
+        crowd = generate(model("attention only"), batch([row, *inputs(13, 2, seed=i)], 16, size=6), BUDGET)
+        for found in (alone, crowd):
+            assert answers(found)[0] == answers(together)[i]
+            np.testing.assert_allclose(found.log_probability[0], together.log_probability[i], rtol=1e-5)
+        # Rows of padding alone fill up a batch: they are empty and finished.
+        assert answers(crowd)[3:] == [([PAD] * BUDGET, True)] * 3
+        assert crowd.log_probability[3:].tolist() == [0, 0, 0]
+
+
+def test_a_smaller_budget_cuts_the_same_answer():
+    rows = inputs(3, 11, 5, 7, 2, 9, 4, 8)
+    whole = answers(generate(model("attention only"), batch(rows), BUDGET))
+    for budget in (1, 4):
+        cut = answers(generate(model("attention only"), batch(rows), budget))
+        for (tokens, finished), (all_tokens, all_finished) in zip(cut, whole, strict=True):
+            ends = all_finished and (PAD if budget == BUDGET else all_tokens[budget - 1]) == PAD
+            assert tokens == all_tokens[:budget]
+            assert finished == ends
+
+
+def test_two_models_in_one_process_do_not_meet():
+    """C5: other weights, other structure, and another static field over the very same weights."""
+    base = Seq2Seq(dataclasses.replace(CONFIGS["attention only"], rope_base=10.0), key=jr.key(0))
+    arrays, static = eqx.partition(base, eqx.is_array)
+    weights = jax.tree.leaves(eqx.filter(model("attention only"), eqx.is_array))
+    turned = eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), weights), static)
+    models = [model("attention only"), model("attention only", 1), model("feed-forward"), turned]
+    rows = inputs(3, 11, 5)
+    wanted = [[greedy(m, row, BUDGET)[0] for row in rows] for m in models]
+    assert len({str(w) for w in wanted}) == len(models)
+    for i in (0, 1, 2, 3, 0, 3, 2, 1):
+        found = answers(generate(models[i], batch(rows), BUDGET))
+        assert [tokens for tokens, _ in found] == [padded(t, BUDGET) for t in wanted[i]]
+
+
+def test_bfloat16_decodes_like_its_own_forward_pass():
+    half = named("bfloat16").to_compute(model("attention only"))
+    rows = inputs(3, 11, 5, 7)
+    found = generate(half, batch(rows), BUDGET)
+    assert found.log_probability.dtype == jnp.float32
+    for i, row in enumerate(rows):
+        tokens = np.asarray(found.tokens[i]).tolist()
+        length = tokens.index(PAD) if PAD in tokens else BUDGET
+        decoder = np.array([*PROMPT, *tokens], np.int32)
+        logits = full_logits(half, row, decoder)[len(PROMPT) - 1 :]
+        for j in range(length):  # near ties may go either way
+            assert logits[j].max() - logits[j][tokens[j]] < 0.05 * np.ptp(logits[j])
+
+
+def test_no_budget_is_refused():
+    with pytest.raises(ValueError, match="max_new is 0"):
+        generate(model("attention only"), batch(inputs(3)), 0)
