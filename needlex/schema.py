@@ -156,6 +156,12 @@ class Call:
             raise SchemaError(f"call {name!r}: 'arguments' must be an object")
         return cls(name, dict(arguments))
 
+    def __getitem__(self, key: str) -> Any:
+        """`call["name"]` and `call["arguments"]`, as of the JSON object that it stands for."""
+        if key not in ("name", "arguments"):
+            raise KeyError(f"a call has 'name' and 'arguments', not {key!r}")
+        return getattr(self, key)
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "arguments": dict(self.arguments)}
 

@@ -179,3 +179,10 @@ def test_tools_may_be_parsed_already():
     tool = Tool("f")
     assert parse_tools([tool, {"name": "g"}]) == (tool, Tool("g"))
     assert parse_tools({"name": "g"}) == (Tool("g"),)
+
+
+def test_a_call_reads_like_its_json():
+    call = Call("ring", {"at": "7"})
+    assert call["name"] == call.name and call["arguments"] == call.to_json()["arguments"]
+    with pytest.raises(KeyError, match="'name' and 'arguments'"):
+        call["tool"]
