@@ -160,7 +160,7 @@ def test_repeated_tools_are_held_once(tmp_path):
         ("r.json", b"\xff", "r.json: invalid UTF-8 at byte 0"),
         ("r.csv", b"query", r"r.csv: unknown format; use one of .jsonl, .jsonl.gz, .json, .parquet"),
         ("r.jsonl.gz", b"no gzip", "r.jsonl.gz: broken gzip after line 0"),
-        ("r.jsonl.gz", gzip.compress(b"{}\n" * 9)[:-9], "r.jsonl.gz: broken gzip"),
+        ("r.jsonl.gz", gzip.compress(b"{}\n" * 9, mtime=0)[:-9], "r.jsonl.gz: broken gzip"),
         ("r.parquet", b"PAR1 no parquet PAR1", "r.parquet: not a readable Parquet file"),
         ("r.parquet", b"", "r.parquet: not a readable Parquet file"),
     ],
