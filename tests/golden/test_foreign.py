@@ -259,16 +259,28 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [b"numpy\ndtype", b"numpy\nndarray", b"_codecs\nencode", b"collections\nOrderedDict"]
-)
-def test_a_pickle_cannot_change_the_stand_ins(tmp_path, name):
-    """BUILD on a class would set attributes that the next checkpoint sees."""
-    for state in (b"}S'resolve'\nI1\ns", b"(N}S'resolve'\nI1\nst"):
-        (tmp_path / "x.pkl").write_bytes(b"c" + name + b"\n" + state + b"b.")
+    "name",
+    [
+        "numpy\ndtype", "numpy\nndarray", "_codecs\nencode", "ml_dtypes\nbfloat16", "collections\nOrderedDict",
+        "numpy._core.multiarray\nscalar", "numpy._core.numeric\n_frombuffer",
+    ],
+)  # fmt: skip
+def test_a_pickle_cannot_change_how_the_next_one_is_read(tmp_path, name):
+    """BUILD sets attributes of whatever it is given, classes too."""
+    leaves = {"w": np.ones((2, 2)), "s": np.float32(2), "b": np.ones(1, ml_dtypes.bfloat16)}
+    good = [
+        written(tmp_path / f"{p}.pkl", {"params": collections.OrderedDict(leaves), "config": {}}, p)
+        for p in (0, 5)
+    ]
+    for state in (
+        "}S'__new__'\nccollections\nOrderedDict\ns",
+        "(N}S'__new__'\nccollections\nOrderedDict\nst",
+    ):
+        (tmp_path / "bad.pkl").write_bytes(f"c{name}\n{state}b.".encode())
         with pytest.raises(ForeignError):
-            read_v1(tmp_path / "x.pkl")
-    tree = {"params": {"w": np.ones(2)}, "config": {}}
-    assert_equal_trees(tree["params"], read_v1(written(tmp_path / "y.pkl", tree))[0])
+            read_v1(tmp_path / "bad.pkl")
+    for path in good:
+        assert_equal_trees({k: np.asarray(v) for k, v in leaves.items()}, read_v1(path)[0])
 
 
 VALID = pickle.dumps(
