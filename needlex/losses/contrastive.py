@@ -36,7 +36,8 @@ def clip_loss(
     diagonal = jnp.eye(identity.shape[0], dtype=bool)
     visible = diagonal | ((identity[:, None] != identity[None, :]) & real[:, None] & real[None, :])
     logits = jnp.where(visible, logits, jnp.finfo(jnp.float32).min)
-    to_tool = -jnp.diagonal(log_softmax(logits, axis=1))
-    to_query = -jnp.diagonal(log_softmax(logits, axis=0))
+    # Masked sums, not `jnp.diagonal`: over devices its gathers and scatters become collectives inside conditionals.
+    to_tool = -jnp.sum(jnp.where(diagonal, log_softmax(logits, axis=1), 0.0), axis=1)
+    to_query = -jnp.sum(jnp.where(diagonal, log_softmax(logits, axis=0), 0.0), axis=0)
     total = jnp.sum(jnp.where(real, (to_tool + to_query) / 2, 0.0))
     return total / jnp.maximum(jnp.sum(real, dtype=jnp.float32), 1.0)
