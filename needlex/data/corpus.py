@@ -51,8 +51,7 @@ def load_corpus(config: DataConfig, max_samples: int | None, say: Callable[[str]
     train = [(name, read_source(name, config, "train", say)) for name in config.train]
     if max_samples is not None:
         total = sum(len(rows) for _, rows in train)
-        share = min(1.0, max_samples / total)
-        train = [(name, rows[: max(1, round(share * len(rows)))]) for name, rows in train]
+        train = [(name, thin(rows, max(1, max_samples * len(rows) // total))) for name, rows in train]
     names = config.validation or ((EMBEDDED,) if EMBEDDED in config.train else ())
     validation = [row for name in names for row in read_source(name, config, "validation", say)]
     if not names:
@@ -70,8 +69,13 @@ def load_corpus(config: DataConfig, max_samples: int | None, say: Callable[[str]
             f"validation: the last 2% of the training rows ({len(validation)}), as data.validation is not given"
         )
     rng = np.random.default_rng(0)
-    validation = [fit_tools(e, config, rng) for e in validation[: config.max_eval_samples]]
+    validation = [fit_tools(e, config, rng) for e in thin(validation, config.max_eval_samples)]
     return Corpus(tuple((name, tuple(rows)) for name, rows in train), tuple(validation))
+
+
+def thin(rows: list[Example], limit: int) -> list[Example]:
+    """At most `limit` rows, evenly spaced: files are often sorted."""
+    return rows if len(rows) <= limit else [rows[i * len(rows) // limit] for i in range(limit)]
 
 
 def fit_tools(example: Example, config: DataConfig, rng: np.random.Generator) -> Example:

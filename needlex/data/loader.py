@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import grain
@@ -21,8 +22,9 @@ from needlex.data.config import DataConfig
 from needlex.data.corpus import fit_tools
 from needlex.data.encode import Encoded, TooLong, contrastive_pair, encode_example
 from needlex.data.packing import FIELDS, PackedWindows
+from needlex.data.render import render_tool
 from needlex.data.tokenizer import Tokenizer
-from needlex.schema import Example
+from needlex.schema import Example, Tool
 
 
 class Encoder:
@@ -32,23 +34,31 @@ class Encoder:
         self.config, self.tokenizer = config, tokenizer
 
     def __call__(self, example: Example, rng: np.random.Generator) -> Encoded:
-        config = self.config
+        config, reason = self.config, None
         limited = fit_tools(example, config, rng)
-        for candidate in (augment(limited, config.augment, rng), limited, example):
+        # A row that fitted at the start can miss the budget augmented, or with other tools drawn.
+        for make in (
+            lambda: augment(limited, config.augment, rng),
+            lambda: limited,
+            lambda: self._least(example),
+        ):
             try:
                 return encode_example(
-                    candidate, self.tokenizer, config.render, config.max_encoder, config.max_decoder
+                    make(), self.tokenizer, config.render, config.max_encoder, config.max_decoder
                 )
             except TooLong as e:
                 reason = e
-        # A row that fitted at the start can miss the budget with other tools drawn: then the called ones alone.
+        assert reason is not None
+        raise reason
+
+    def _least(self, example: Example) -> Example:
+        """The row with the called tools alone, or the shortest one."""
         called = {c.name for c in example.calls}
-        bare = Example(example.query, tuple(t for t in example.tools if t.name in called) or example.tools[:1],
-                       example.calls, example.source)  # fmt: skip
-        try:
-            return encode_example(bare, self.tokenizer, config.render, config.max_encoder, config.max_decoder)
-        except TooLong:
-            raise reason from None
+        tools = tuple(t for t in example.tools if t.name in called)
+        return replace(example, tools=tools or (min(example.tools, key=self._length),))
+
+    def _length(self, tool: Tool) -> int:
+        return len(self.tokenizer.encode_array(render_tool(tool, self.config.render)))
 
 
 def mixture(sources: Sequence[Sequence[Example]], weights: Sequence[float], seed: int) -> grain.MapDataset:

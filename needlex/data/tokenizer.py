@@ -116,7 +116,7 @@ class Tokenizer:
         ids.flags.writeable = False
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
         """Text of `ids`; special ids are silent, broken UTF-8 becomes U+FFFD."""
         text = b"".join([self.pieces[int(i)] for i in ids]).decode("utf-8", errors="replace")
         return text.removeprefix(" ") if self.dummy_prefix else text
