@@ -44,7 +44,7 @@ class Tracker:
         if config.tensorboard:
             from tensorboardX import SummaryWriter
 
-            self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=step + 1 if step else None)
+            self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=step + 1)
 
     def scalars(self, step: int, values: Mapping[str, float], files_only: bool = False) -> None:
         """Numbers of one step; `files_only` leaves metrics.jsonl out (many numbers of little interest there)."""
@@ -79,7 +79,7 @@ def _cut(path: Path, step: int) -> None:
         try:
             if json.loads(line)["step"] <= step:
                 kept.append(line)
-        except (json.JSONDecodeError, KeyError):
+        except (json.JSONDecodeError, KeyError, TypeError):
             continue
     path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
 

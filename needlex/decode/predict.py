@@ -43,6 +43,8 @@ def predict(
 
     Rows are decoded sorted by length in batches of `batch_size`; what a row gets does not depend on its neighbours.
     """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
     results: list[Prediction | None] = [None] * len(requests)
     coded: list[tuple[int, np.ndarray]] = []
     for i, (query, tools) in enumerate(requests):
