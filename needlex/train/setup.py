@@ -134,12 +134,10 @@ def claim_run_dir(config: TrainConfig) -> None:
         )
     elif saved.is_file():
         before = read_config(TrainConfig, saved)
-        if config.model.vocab_size is None:  # settled by the tokenizer
-            model = dataclasses.replace(config.model, vocab_size=before.model.vocab_size)
-            config = dataclasses.replace(config, model=model)
+        free = (*FREE_ON_RESUME, *(["model.vocab_size"] if config.model.vocab_size is None else []))
         changed = [
             d for d in difference(before, config)
-            if (name := d.split(":")[0]) not in FREE_ON_RESUME and name.split(".")[0] not in NOT_HASHED
+            if (name := d.split(":")[0]) not in free and name.split(".")[0] not in NOT_HASHED
         ]  # fmt: skip
         if changed:
             raise ValueError(
