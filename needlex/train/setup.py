@@ -17,6 +17,7 @@ from needlex.batch import Batch
 from needlex.config import difference, read_config, to_dict
 from needlex.data.corpus import Corpus, drop_long, load_corpus, tokenizer_texts
 from needlex.data.loader import training_batches, validation_batches
+from needlex.data.packing import best_fit_decreasing
 from needlex.data.tokenizer import Tokenizer, train_tokenizer
 from needlex.schema import Example
 from needlex.train.config import NOT_HASHED, TrainConfig
@@ -100,9 +101,11 @@ def _with_vocabulary(config: TrainConfig, tokenizer: Tokenizer):
 
 
 def _examples_per_row(lengths: np.ndarray, config: TrainConfig) -> float:
-    """Expected examples in a packed row, from the tighter budget and a fill of 95%."""
-    mean = lengths.mean(axis=0)
-    return max(1.0, 0.95 * min(config.data.max_encoder / mean[0], config.data.max_decoder / mean[1]))
+    """Examples in a packed row, measured by packing a few windows of rows."""
+    budgets, window = (config.data.max_encoder, config.data.max_decoder), config.data.packing_window
+    chosen = np.random.default_rng(0).permutation(len(lengths))[: 4 * window]
+    parts = [lengths[chosen[i : i + window]] for i in range(0, len(chosen), window)]
+    return len(chosen) / sum(len(best_fit_decreasing(part, budgets)) for part in parts)
 
 
 FREE_ON_RESUME = ("steps", "epochs", "eval_every", "log_every", "mesh.data", "data.threads", "data.prefetch")

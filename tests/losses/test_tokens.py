@@ -92,7 +92,7 @@ def test_padding_holds_anything_and_changes_neither_sums_nor_gradients(poison):
 def test_a_batch_of_padding_has_loss_zero_and_gradients_zero(poison):
     logits, targets, classes, _ = case(0)
     args = np.full_like(logits, poison), targets, classes, np.zeros((B, T), bool)
-    assert sums_of(*args) == TokenSums(0.0, 0.0, 0.0, 0.0, 0.0)
+    assert not np.array(sums_of(*args)).any()
     for grad in gradients_of(*args):
         np.testing.assert_array_equal(grad, np.zeros_like(logits))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -53,7 +54,8 @@ def gradients(params, seed: int = 7):
 
 
 def built(policy: Policy = Policy(), total: int = TOTAL, **fields):  # noqa: B008
-    config = OptimConfig(**({"warmup_ratio": 0.3, "decay_ratio": 0.3, "final_ratio": 0.1} | fields))
+    given: dict[str, Any] = {"warmup_ratio": 0.3, "decay_ratio": 0.3, "final_ratio": 0.1} | fields
+    config = OptimConfig(**given)
     schedule = make_schedule(config, total)
     return build_optimizer(config, schedule, policy), schedule
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,20 +90,21 @@ def test_a_stack_moves_as_its_layers_do_alone():
 
 def test_nesterov_momentum_is_that_of_the_definition():
     muon, gradients = scale_by_muon(momentum=0.8), [normal(s, 8, 16) for s in range(4)]
-    state, m = muon.init(gradients[0]), np.zeros((8, 16))
+    state: Any = muon.init(gradients[0])
+    m = np.zeros((8, 16))
     for g in gradients:
         update, state = muon.update(g, state)
         m = 0.8 * m + np.asarray(g)
         np.testing.assert_allclose(state.momentum, m, rtol=1e-5, atol=1e-6)
         # The factor is that of weights (in, out): 8 in, 16 out.
-        np.testing.assert_allclose(update, 2**0.5 * polynomial(g + 0.8 * m), atol=3e-3)
+        np.testing.assert_allclose(np.asarray(update), 2**0.5 * polynomial(g + 0.8 * m), atol=3e-3)
 
 
 @pytest.mark.parametrize(("shape", "factor"), [((8, 16), 2**0.5), ((16, 8), 1.0), ((2, 4, 36), 3.0)])
 def test_factor_is_the_root_of_outputs_over_inputs(shape, factor):
     gradient, muon = normal(3, *shape), scale_by_muon()
     update, _ = muon.update(gradient, muon.init(gradient))
-    np.testing.assert_allclose(update, factor * stacked(1.95 * gradient), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(update), factor * stacked(1.95 * gradient), rtol=1e-4, atol=1e-5)
 
 
 def test_first_direction_and_late_direction_are_those_of_optax():

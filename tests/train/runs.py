@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,12 @@ import jax.random as jr
 import numpy as np
 
 from needlex.checkpoint.config import CheckpointConfig
+from needlex.config import to_dict
 from needlex.data.config import DataConfig
 from needlex.data.tokenizer import TokenizerConfig
 from needlex.losses.config import LossConfig
 from needlex.model.config import ModelConfig
+from needlex.train.__main__ import main
 from needlex.train.config import TrainConfig
 from needlex.train.loop import Result, train
 from needlex.train.setup import Prepared, prepare
@@ -67,8 +71,8 @@ def small_config(folder: Path, name: str = "run", **changes: Any) -> TrainConfig
         ),
         tokenizer=TokenizerConfig(vocab_size=340),
         data=DataConfig(
-            train=(str(path),), batch_size=4, max_encoder=96, max_decoder=80, packing_window=16, buckets=2, window=2,
-            max_query=40, max_tool=40, prefetch=2,
+            train=(str(path),), batch_size=4, max_encoder=96, max_decoder=80, packing_window=16, buckets=2,
+            window=2, max_query=40, max_tool=40, prefetch=2,
         ),
         loss=LossConfig(contrastive_every=2),
         checkpoint=CheckpointConfig(every=100),
@@ -124,3 +128,17 @@ def metrics(config: TrainConfig) -> list[dict[str, Any]]:
 
 def prepared(config: TrainConfig) -> tuple[TrainConfig, Prepared]:
     return prepare(config, lambda _: None)
+
+
+@cache
+def trained() -> Path:
+    """A finished run of six updates, made once a process through the command line's own function."""
+    folder = Path(_KEPT.name)
+    config = small_config(folder, "trained", data__packing=False)
+    path = folder / "trained.json"
+    path.write_text(json.dumps(to_dict(config)))
+    main(["--config", str(path)])
+    return folder / "trained"
+
+
+_KEPT = tempfile.TemporaryDirectory(prefix="needlex-runs-")  # removed with the process

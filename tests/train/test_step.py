@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -34,6 +35,12 @@ def only(batch: Batch, kept: Sequence[int]) -> Batch:
     """The batch with targets in the rows `kept` alone."""
     mask = np.isin(np.arange(len(batch.encoder)), kept)[:, None]
     return batch._replace(decoder_segments=batch.decoder_segments * mask)
+
+
+def with_identity(batch: Batch, identity: Sequence[int]) -> Batch:
+    """The batch with other tools called by its pairs; 0 is no pair."""
+    assert batch.pairs is not None
+    return batch._replace(pairs=batch.pairs._replace(identity=np.array(identity, np.int32)))
 
 
 def repeated(batch: Batch, row: int = 0) -> Batch:
@@ -116,9 +123,9 @@ def compilations():
     """Number of programs that XLA is given meanwhile."""
     found = []
 
-    def listen(event: str, duration: float, **_):
+    def listen(event: str, duration_secs: float, **kwargs: str | int):
         if event == "/jax/core/compile/backend_compile_duration":
-            found.append(duration)
+            found.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
@@ -151,8 +158,8 @@ def test_every_shape_compiles_once_and_the_update_once_in_all():
     for lengths in ([3, 1, 4, 1, 5, 8, 2, 6], [3, 8], [1] * 8, [8, 1]):
         for pairs in (True, False):
             state, _, _ = tr.step(state, make_batch(1, lengths, pairs))
-    assert tr.gradients.tokens._cache_size() == tr.gradients.pairs._cache_size() == 2
-    assert tr.update._cache_size() == 1
+    jitted: list[Any] = [tr.gradients.tokens, tr.gradients.pairs, tr.update]
+    assert [f._cache_size() for f in jitted] == [2, 2, 1]
 
 
 # --- ownership
@@ -253,20 +260,15 @@ def test_loss_of_micro_batches_is_the_mean_over_tokens_not_over_means():
 
 
 def test_contrastive_loss_of_micro_batches_is_the_mean_over_pairs():
-    """Three pairs, one pair and none: each with the negatives of its own micro-batch."""
+    """Two pairs, one, none and two: each with the negatives of its own micro-batch."""
     many, one = trainer(accumulate=4, loss=RARE), trainer()
-    parts = [make_batch(i, [2, 2]) for i in range(4)]
-    identities = [[1, 2], [3, 0], [0, 0], [5, 6]]
-    parts = [
-        part._replace(pairs=part.pairs._replace(identity=np.array(identity, np.int32)))
-        for part, identity in zip(parts, identities, strict=True)
-    ]
-    batch, values = joined(parts), []
+    identities = [1, 2, 3, 0, 0, 0, 5, 6]
+    parts = [with_identity(make_batch(i, [2, 2]), identities[2 * i : 2 * i + 2]) for i in range(4)]
+    values = []
     for i in range(4):
-        kept = np.isin(np.arange(8), [2 * i, 2 * i + 1])
-        alone = batch.pairs._replace(identity=batch.pairs.identity * kept)
+        alone = with_identity(joined(parts), [x * (j // 2 == i) for j, x in enumerate(identities)])
         state = one.start()
-        _, terms = one.gradients(one.put(batch._replace(pairs=alone)), state.params, state.key, state.step)
+        _, terms = one.gradients(one.put(alone), state.params, state.key, state.step)
         values.append(float(terms.contrastive))
     assert values[1] == values[2] == 0  # a pair alone has no negative
     state = many.start()
@@ -306,9 +308,7 @@ def test_a_batch_of_padding_changes_nothing():
     grads, terms = tr.gradients(tr.put(batch), state.params, state.key, state.step)
     assert all(not x.any() for x in host(grads))
     assert all(float(x) == 0 for x in jax.tree.leaves(terms))
-    batch = make_batch(0, [0] * 8)._replace(
-        pairs=make_batch(0).pairs._replace(identity=np.zeros(8, np.int32))
-    )
+    batch = with_identity(make_batch(0, [0] * 8), [0] * 8)
     grads, terms = tr.gradients(tr.put(batch), state.params, state.key, state.step)
     assert all(not x.any() for x in host(grads))
     assert float(terms.loss) == 0
