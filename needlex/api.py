@@ -110,22 +110,33 @@ class ToolCaller:
         return *shaped, one
 
     def predict(
-        self, examples: Sequence[Example], batch_size: int = 32, max_new_tokens: int | None = None
-    ) -> list[Prediction]:
-        """Answer texts for rows, in order; rows that do not fit come back with an error, never dropped."""
+        self, examples: Sequence[Example], batch_size: int = 32, max_new_tokens: int | None = None,
+        constrained: bool = True,
+    ) -> list[Prediction]:  # fmt: skip
+        """Answer texts for rows, in order; rows that do not fit come back with an error, never dropped.
+
+        `constrained` admits only answers that are valid for the row's tools; without, the model writes what it likes.
+        """
         requests = [(e.query, e.tools) for e in examples]
         limit = self.max_decoder if max_new_tokens is None else max_new_tokens + 1
-        return predict(self.model, self.tokenizer, requests, self.render, self.max_encoder, limit, batch_size)
+        return predict(
+            self.model, self.tokenizer, requests, self.render, self.max_encoder, limit, batch_size,
+            constrained,
+        )  # fmt: skip
 
-    def call(self, query: str, tools: Any, max_new_tokens: int | None = None) -> list[Call]:
+    def call(
+        self, query: str, tools: Any, max_new_tokens: int | None = None, constrained: bool = True
+    ) -> list[Call]:
         """The calls that answer `query` with `tools` (definitions of any supported form, or JSON of them).
 
         **Raises:** `SchemaError` for bad tools, `ValueError` when they exceed the encoder budget, `AnswerError` when
         what the model wrote is no list of calls.
         """
-        answer = self.predict([Example(query, parse_tools(tools), ())], 1, max_new_tokens)[0]
+        answer = self.predict([Example(query, parse_tools(tools), ())], 1, max_new_tokens, constrained)[0]
         if answer.error is not None and answer.error.startswith("too_long"):
             raise ValueError(answer.error)
+        if answer.error is not None and answer.error.startswith("schema: "):
+            raise SchemaError(answer.error.removeprefix("schema: "))
         if answer.error is not None:
             raise AnswerError(answer.error, answer.text)
         try:

@@ -27,6 +27,8 @@ class RunArgs:
     """SentencePiece model for a checkpoint without one."""
     max_len: int | None = None
     """Most tokens of the answer; the model's own budget if not given."""
+    constrained: bool = True
+    """Admit only calls that are valid for the tools; `--no-constrained` lets the model write what it likes."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print the calls as one JSON object on the last line."""
 
@@ -59,7 +61,9 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
 
     try:
         tools = read_tools(args.tools)
-        calls = needlex.load(args.checkpoint, tokenizer=args.tokenizer).call(args.query, tools, args.max_len)
+        calls = needlex.load(args.checkpoint, tokenizer=args.tokenizer).call(
+            args.query, tools, args.max_len, args.constrained
+        )
     except AnswerError as e:
         print(f"{PROG}: {e}", file=sys.stderr)
         if args.json:

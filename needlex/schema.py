@@ -222,7 +222,7 @@ class Example:
 def parse_tools(raw: Any) -> tuple[Tool, ...]:
     """Parse a list of tool definitions, a single one, or a JSON string of either.
 
-    **Raises:** `SchemaError` when there is no tool, a tool is malformed, or two have the same name.
+    **Raises:** `SchemaError` when there is no tool, a tool is malformed, or two different ones have the same name.
     """
     if isinstance(raw, str):
         raw = load_json(raw, "'tools'")
@@ -230,11 +230,13 @@ def parse_tools(raw: Any) -> tuple[Tool, ...]:
         raw = [raw]
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise SchemaError("no tools (field 'tools' must be a non-empty list of tool definitions)")
-    tools = tuple(t if isinstance(t, Tool) else Tool.from_json(t) for t in raw)
+    parsed = [t if isinstance(t, Tool) else Tool.from_json(t) for t in raw]
+    # The same definition twice is one tool; two definitions under one name leave open which one a call means.
+    tools = tuple(t for i, t in enumerate(parsed) if t not in parsed[:i])
     names = [t.name for t in tools]
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
-        raise SchemaError(f"several tools share the name {repeated}; names must be unique")
+        raise SchemaError(f"several different tools share the name {repeated}; names must be unique")
     return tools
 
 
@@ -251,6 +253,8 @@ def load_json(text: str, where: str) -> Any:
         raise SchemaError(f"{where} is not usable JSON: nested too deeply") from None
     except _NotFinite as e:
         raise SchemaError(f"{where} is not valid JSON: {e} is not a finite number") from None
+    except ValueError:  # Python reads no integer of more digits than `sys.get_int_max_str_digits()`
+        raise SchemaError(f"{where} is not usable JSON: an integer with thousands of digits") from None
 
 
 class _NotFinite(ValueError):

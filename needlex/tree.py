@@ -37,8 +37,10 @@ def leaf_paths(tree: Any) -> list[str]:
 def apply_rules(rules: Sequence[Rule], tree: Any, what: str) -> Any:
     """Tree of the same structure with the value of the first matching rule at each leaf (None leaves stay None).
 
-    **Raises:** `ValueError` naming the leaf that no rule decides, or the rule that matches no leaf.
+    **Raises:** `ValueError` naming the leaf that no rule decides, or the rule that decides no leaf: because it
+    matches none, or because rules before it match all of its leaves.
     """
+    matched: set[int] = set()
     used: set[int] = set()
 
     def decide(path, leaf):
@@ -48,11 +50,17 @@ def apply_rules(rules: Sequence[Rule], tree: Any, what: str) -> Any:
             raise ValueError(
                 f"{what}: no rule decides leaf {name!r} of shape {getattr(leaf, 'shape', None)}; add a rule for it"
             )
-        used.update(hits)
+        matched.update(hits)
+        used.add(hits[0])
         return rules[hits[0]].value
 
     result = jax.tree_util.tree_map_with_path(decide, tree)
-    idle = [r.pattern for i, r in enumerate(rules) if i not in used and not r.optional]
-    if idle:
+    unused = [i for i, r in enumerate(rules) if i not in used and not r.optional]
+    if idle := [rules[i].pattern for i in unused if i not in matched]:
         raise ValueError(f"{what}: rules {idle} match no leaf; the leaves are {leaf_paths(tree)}")
+    if unused:
+        raise ValueError(
+            f"{what}: rules {[rules[i].pattern for i in unused]} decide nothing: rules before them match all of their "
+            "leaves; put the narrower rule first, or mark the wider one optional"
+        )
     return result

@@ -154,7 +154,7 @@ _GOOD = {"query": "q", "tools": [{"name": "f", "parameters": {"a": "string"}}], 
         ({"tools": "[]"}, "no tools"),
         ({"tools": "["}, "'tools' is not valid JSON"),
         ({"tools": [{"description": "d"}]}, "tool without a name"),
-        ({"tools": [{"name": "f"}, {"name": "f"}]}, r"share the name \['f'\]"),
+        ({"tools": [{"name": "f"}, {"name": "f", "description": "other"}]}, r"share the name \['f'\]"),
         ({"answers": None}, "without 'answers'"),
         ({"answers": 3}, "without 'answers'"),
         ({"answers": "oops"}, "'answers' is not valid JSON"),
@@ -167,6 +167,7 @@ _GOOD = {"query": "q", "tools": [{"name": "f", "parameters": {"a": "string"}}], 
         ({"answers": '[{"name": "f", "arguments": {"a": -Infinity}}]'}, "-Infinity is not a finite number"),
         ({"answers": '[{"name": "f", "arguments": {"a": 1e999}}]'}, "1e999 is not a finite number"),
         ({"answers": "[" * 100_000}, "nested too deeply"),
+        ({"answers": f"[{'7' * 5000}]"}, "thousands of digits"),
     ],
 )
 def test_a_malformed_row_is_refused_with_the_field(change, message):
@@ -186,3 +187,8 @@ def test_a_call_reads_like_its_json():
     assert call["name"] == call.name and call["arguments"] == call.to_json()["arguments"]
     with pytest.raises(KeyError, match="'name' and 'arguments'"):
         call["tool"]
+
+
+def test_the_same_definition_twice_is_one_tool():
+    first, other = {"name": "f", "parameters": {"a": "int"}}, {"name": "g"}
+    assert parse_tools([first, other, first]) == parse_tools([first, other])

@@ -53,8 +53,11 @@ def test_the_first_rule_that_matches_decides():
     assert jax.tree.leaves(decided) == [2, 1, 1, 3]
     assert decided["a"].bias is None
     assert decided["b"][1] is None
-    # Order counts: the catch-all first takes everything.
-    assert jax.tree.leaves(apply_rules([rules[2], *rules[:2]], ARRAYS, "labels")) == [3, 3, 3, 3]
+    # Order counts: the catch-all first takes everything, and says so unless that is admitted.
+    with pytest.raises(ValueError, match=r"'weight\$'\] decide nothing.*narrower rule first"):
+        apply_rules([rules[2], *rules[:2]], ARRAYS, "labels")
+    admitted = [rules[2], *(r._replace(optional=True) for r in rules[:2])]
+    assert jax.tree.leaves(apply_rules(admitted, ARRAYS, "labels")) == [3, 3, 3, 3]
 
 
 def test_a_leaf_that_no_rule_decides_is_named():

@@ -25,7 +25,7 @@ SPLITS = ("train", "validation", "seen_values", "unseen_values", "unseen_templat
 MAX_TOOLS = 10
 MAX_DRAWS = 20_000
 """Draws for one row after which a split counts as exhausted."""
-CHAT_SHARE = 0.3
+CHAT_SHARE = 0.5
 """Share of small talk among the rows without a call; the others miss the tool that is asked for."""
 SHARED_SHARE = 0.35
 """Share of `in Paris and London` among the rows with several calls; the others join whole requests."""

@@ -121,6 +121,8 @@ def _as_json(tool: Tool, config: RenderConfig) -> dict[str, Any]:
 def render_answer(calls: Iterable[Call]) -> tuple[str, list[Span]]:
     """The answer as compact JSON, and the spans of its names, keys and values (quotes excluded).
 
+    The decision for no call, the bracket after `[`, counts as a name.
+
     Spans come from writing the text, not from searching it, so values that repeat, equal a key or hold
     escapes are marked where they stand.
     """
@@ -132,7 +134,8 @@ def render_answer(calls: Iterable[Call]) -> tuple[str, list[Span]]:
         writer.put(',"arguments":')
         writer.value(call.arguments)
         writer.put("}")
-    writer.put("]")
+    # The bracket that closes an empty answer stands where a name could: it is weighted like one.
+    writer.put("]", NAME if writer.text == "[" else BASE)
     return writer.text, writer.spans
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gzip
 import json
 import re
@@ -121,6 +123,8 @@ def _example(raw: Any, source: str, known: dict[str, Any]) -> Example:
         json.dumps([c.to_json() for c in example.calls], ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise SchemaError("invalid Unicode: a lone surrogate in 'query' or 'answers'") from None
+    except TypeError as e:  # Parquet has bytes and durations, JSON has not
+        raise SchemaError(f"'answers' hold a value that JSON has no form for: {e}") from None
     return example
 
 
@@ -198,10 +202,19 @@ def _parquet(path: Path) -> Iterable[Any]:
         raise DataError(f"{path}: not a readable Parquet file: {e}") from None
 
 
+def _plain(value: Any) -> Any:
+    """JSON for the types that Parquet has besides: ISO 8601 text for dates and times, numbers for decimals."""
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
 def _without_nulls(value: Any) -> Any:
     # A struct column has every field in every row: a field that a row does not use is null there.
     if isinstance(value, dict):
         return {k: _without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
         return [_without_nulls(v) for v in value]
-    return value
+    return _plain(value)

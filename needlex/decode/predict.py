@@ -11,11 +11,13 @@ import numpy as np
 from needlex.data.encode import TooLong, encode_query
 from needlex.data.render import RenderConfig
 from needlex.data.tokenizer import Tokenizer
+from needlex.decode.constrained import generate_constrained
 from needlex.decode.engine import generate
+from needlex.decode.grammar import Grammar, compile_grammar
 from needlex.model.seq2seq import Seq2Seq
-from needlex.schema import Tool
+from needlex.schema import SchemaError, Tool
 
-LENGTHS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+LENGTHS = (64, 128, 256, 512, 1024)
 """Encoder lengths that are compiled; longer ones go up to the next multiple of 1024."""
 
 
@@ -25,7 +27,8 @@ class Prediction(NamedTuple):
     text: str
     """The answer as the model wrote it (empty with an error)."""
     error: str | None = None
-    """`too_long: ...` when query and tools exceed the encoder budget, `unfinished: ...` when the answer has no end."""
+    """`too_long: ...` when query and tools exceed the encoder budget, `unfinished: ...` when the answer has no end,
+    `schema: ...` when a tool's schema cannot be decoded under constraint."""
     log_probability: float = 0.0
     """Log-probability of the answer, nats."""
 
@@ -37,9 +40,9 @@ def padded_length(n: int) -> int:
 
 def predict(
     model: Seq2Seq, tokenizer: Tokenizer, requests: Sequence[tuple[str, Sequence[Tool]]], render: RenderConfig,
-    max_encoder: int, max_decoder: int, batch_size: int = 32,
+    max_encoder: int, max_decoder: int, batch_size: int = 32, constrained: bool = True,
 ) -> list[Prediction]:  # fmt: skip
-    """Greedy answers to (query, tools) pairs, in their order.
+    """Greedy answers to (query, tools) pairs, in their order; if `constrained` only such as the tools admit.
 
     Rows are decoded sorted by length in batches of `batch_size`; what a row gets does not depend on its neighbours.
     """
@@ -47,21 +50,32 @@ def predict(
         raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
     results: list[Prediction | None] = [None] * len(requests)
     coded: list[tuple[int, np.ndarray]] = []
+    grammars: dict[int, Grammar] = {}
     for i, (query, tools) in enumerate(requests):
         try:
             coded.append((i, encode_query(query, tools, tokenizer, render, max_encoder)))
+            if constrained:
+                grammars[i] = compile_grammar(tools, tokenizer)
         except TooLong as e:
             results[i] = Prediction("", f"too_long: {e}")
+        except SchemaError as e:
+            coded.pop()
+            results[i] = Prediction("", f"schema: {e}")
     coded.sort(key=lambda item: len(item[1]))
+    budget = max_decoder - 1
     for first in range(0, len(coded), batch_size):
         chosen = coded[first : first + batch_size]
-        rows = batch_size if len(coded) >= batch_size else len(coded)
+        rows = batch_size if not constrained and len(coded) >= batch_size else len(chosen)
         encoder = np.zeros((rows, padded_length(len(chosen[-1][1]))), np.int32)
         for row, (_, ids) in enumerate(chosen):
             encoder[row, : len(ids)] = ids
-        answer = generate(model, jnp.asarray(encoder), max_decoder - 1)
-        tokens, finished, scores = (np.asarray(x) for x in answer)
-        for row, (i, _) in enumerate(chosen):
-            error = None if finished[row] else f"unfinished: no end within {max_decoder - 1} tokens"
-            results[i] = Prediction(tokenizer.decode(tokens[row]), error, float(scores[row]))
+        if not constrained:
+            found = generate(model, jnp.asarray(encoder), budget)
+            answers = zip(*(np.asarray(x) for x in found), strict=True)
+        else:
+            matchers = [grammars.pop(i).matcher(budget + 1) for i, _ in chosen]
+            answers = [a[:3] for a in generate_constrained(model, jnp.asarray(encoder), matchers, budget)]
+        for (i, _), (tokens, finished, score) in zip(chosen, answers, strict=False):
+            error = None if finished else f"unfinished: no end within {budget} tokens"
+            results[i] = Prediction(tokenizer.decode(tokens), error, float(score))
     return [r for r in results if r is not None]

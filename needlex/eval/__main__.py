@@ -38,6 +38,8 @@ class Args:
     """Tokens of an answer at most; if not given the model's limit."""
     max_tools: int | None = None
     """Tools left in a row at most: the called ones and a draw of the others; if not given all."""
+    constrained: bool = True
+    """Admit only answers that are valid for the row's tools; `--no-constrained` scores what the model writes by itself."""
     failures: int = 0
     """Wrong answers shown of each set."""
     json: bool = False
@@ -74,7 +76,7 @@ class Predictor(Protocol):
     """What is evaluated; `needlex.load` gives one."""
 
     def predict(
-        self, examples: Sequence[Example], batch_size: int, max_new_tokens: int | None
+        self, examples: Sequence[Example], batch_size: int, max_new_tokens: int | None, constrained: bool
     ) -> Sequence[Prediction]:
         """One prediction for each example, in their order."""
         ...
@@ -142,7 +144,7 @@ def _evaluate(model: Predictor, rows: EvalSet, args: Args) -> tuple[Report, list
     if len(rows.rejects):
         _note(rows.rejects.summary())
     start = time.perf_counter()
-    predictions = model.predict(rows.examples, args.batch_size, args.max_gen_len)
+    predictions = model.predict(rows.examples, args.batch_size, args.max_gen_len, args.constrained)
     seconds = time.perf_counter() - start
     texts, errors = [p.text for p in predictions], [p.error for p in predictions]
     report = score(rows.examples, texts, errors)

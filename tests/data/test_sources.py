@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gzip
 import json
 import sys
@@ -33,7 +35,10 @@ BAD_LINES = {
     "tools that are no JSON": (_row(tools="oops"), "'tools' is not valid JSON"),
     "tool without a name": (_row(tools=[{"description": "d"}]), "tool without a name"),
     "a tool that is a string": (_row(tools=["get_time"]), "a tool must be an object, not str"),
-    "two tools of one name": (_row(tools=[{"name": "get_time"}] * 2), "share the name ['get_time']"),
+    "two tools of one name": (
+        _row(tools=[{"name": "get_time"}, {"name": "get_time", "description": "d"}]),
+        "share the name ['get_time']",
+    ),
     "malformed parameters": (_row(tools=[{"name": "f", "parameters": 3}]), "tool 'f': 'parameters' must be"),
     "no answers": (_row(answers=None), "row without 'answers'"),
     "unknown tool": (_row(answers=[{"name": "fly"}]), "the answer calls unknown tool 'fly'"),
@@ -204,3 +209,21 @@ def test_limit_draws_evenly_and_shuffles():
         assert abs(sum(f"t{i}" in names for names in drawn) / 600 - 0.5) < 0.08
     for place in range(3):
         assert abs(sum(names[place] == "t0" for names in drawn) / 600 - 1 / 3) < 0.08
+
+
+def test_dates_and_decimals_of_parquet_become_json_and_bytes_are_refused(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = [datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3, 4, 5)]
+    values += [decimal.Decimal("2.50"), decimal.Decimal("7.00"), b"raw"]
+    for i, (value, wanted) in enumerate(
+        zip(values, ["2026-01-02", "2026-01-02T03:04:05", 2.5, 7, None], strict=True)
+    ):
+        rows = [{"query": "q", "tools": [{"name": "f", "parameters": {"a": "string"}}]}] * 2
+        answers = [[{"name": "f", "arguments": {"a": value}}], [{"name": "f", "arguments": {}}]]
+        table = pa.Table.from_pylist([r | {"answers": a} for r, a in zip(rows, answers, strict=True)])
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+        examples, rejects = read_rows(tmp_path / f"{i}.parquet")
+        if wanted is None:
+            assert len(examples) == 1 and "JSON has no form" in rejects.rows[0][1]
+        else:
+            assert examples[0].calls[0].arguments == {"a": wanted}

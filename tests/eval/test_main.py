@@ -30,8 +30,9 @@ class Model:
         self.settings: list[tuple[int, int | None]] = []
 
     def predict(
-        self, examples: Sequence[Example], batch_size: int, max_new_tokens: int | None
+        self, examples: Sequence[Example], batch_size: int, max_new_tokens: int | None, constrained: bool
     ) -> list[Prediction]:
+        assert constrained
         self.asked.append(list(examples))
         self.settings.append((batch_size, max_new_tokens))
         return [self.answer(e) for e in examples]
