@@ -18,7 +18,7 @@ setup:
 # Train configs/tiny.py on embedded data, measure it on four held-out sets, show it calling tools. Flags go to needlex.train.
 train *flags: setup
     {{ python }} -m needlex.train --config tiny {{ flags }}
-    {{ python }} -m needlex.eval --checkpoint runs/tiny --batch-size 64
+    {{ python }} -m needlex.eval --checkpoint runs/tiny
     {{ python }} -m needlex.run --checkpoint runs/tiny --query "turn off the lights in the kitchen" --tools tools/example_tools.json
     {{ python }} -m needlex.run --checkpoint runs/tiny --query "set a timer for 12 minutes and play some jazz in the garden" --tools tools/example_tools.json
 
