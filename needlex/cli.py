@@ -24,7 +24,9 @@ def main(argv: list[str] | None = None) -> None:
     if args[0] not in COMMANDS:
         print(f"needlex: unknown command {args[0]!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
         raise SystemExit(2)
-    importlib.import_module(COMMANDS[args[0]][0]).main(args[1:])
+    status = importlib.import_module(COMMANDS[args[0]][0]).main(args[1:])
+    if isinstance(status, int) and status:  # the others return what they found, and exit by themselves
+        raise SystemExit(status)
 
 
 if __name__ == "__main__":

@@ -65,9 +65,11 @@ def write_jsonl(examples: Iterable[Example], path: Path) -> None:
 def run(config: GenerateDataConfig) -> dict[str, object]:
     """Generate, write and describe; returns the summary.
 
-    **Raises:** `FileExistsError` when the output exists and `overwrite` is off.
+    **Raises:** `FileExistsError` when the output exists and `overwrite` is off, or is a folder.
     """
     path = config.output_jsonl
+    if path.is_dir():
+        raise FileExistsError(f"--output-jsonl {path} is a folder; give a file in it")
     if path.exists() and not config.overwrite:
         raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another --output-jsonl")
     start = time.perf_counter()

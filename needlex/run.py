@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from needlex.schema import load_json
+
 PROG = "needlex.run"
 
 
@@ -38,16 +40,17 @@ def read_tools(text: str) -> Any:
 
     **Raises:** `ValueError` saying why it is neither.
     """
-    looks_like_json = text.lstrip()[:1] in ("[", "{")
-    if not looks_like_json:
+    where = "--tools"
+    if text.lstrip()[:1] not in ("[", "{"):
         path = Path(text)
         if not path.is_file():
             raise ValueError(f"--tools {text}: no such file, and not JSON (which starts with [ or {{)")
-        text = path.read_text(encoding="utf-8")
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as e:
-        raise ValueError(f"--tools is not valid JSON: {e.msg} at line {e.lineno}, column {e.colno}") from None
+        where = f"--tools {text}"
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as e:
+            raise ValueError(f"{where} is not UTF-8 text: byte {e.start}") from None
+    return load_json(text, where)
 
 
 def main(argv: list[str] | None = None) -> list[dict[str, Any]]:

@@ -248,7 +248,8 @@ def load_json(text: str, where: str) -> Any:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as e:
-        raise SchemaError(f"{where} is not valid JSON: {e.msg} at character {e.pos}") from None
+        place = f"character {e.pos}" if e.lineno == 1 else f"line {e.lineno}, column {e.colno}"
+        raise SchemaError(f"{where} is not valid JSON: {e.msg} at {place}") from None
     except RecursionError:
         raise SchemaError(f"{where} is not usable JSON: nested too deeply") from None
     except _NotFinite as e:
