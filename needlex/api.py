@@ -41,7 +41,15 @@ class ToolCaller:
         self, model: Seq2Seq, config: ModelConfig, tokenizer: Tokenizer | None, render: RenderConfig,
         max_encoder: int = 1024, max_decoder: int = 512, run: TrainConfig | None = None,
     ):  # fmt: skip
-        """`max_encoder` and `max_decoder` are token budgets of query + tools and of the answer."""
+        """`max_encoder` and `max_decoder` are token budgets of query + tools and of the answer.
+
+        **Raises:** `ValueError` when the tokenizer has another number of pieces than the model's table has rows.
+        """
+        if tokenizer is not None and tokenizer.vocab_size != config.vocab_size:
+            raise ValueError(
+                f"the tokenizer has {tokenizer.vocab_size} pieces, the model's table {config.vocab_size} rows; give the "
+                "tokenizer that the model was trained with"
+            )
         self.run = run
         """Configuration of the run that made the model, if it comes from one."""
         self.model = model
