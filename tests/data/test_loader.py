@@ -189,6 +189,29 @@ def test_any_position_continues_exactly(kind):
         assert same(next(stream), whole[position])
 
 
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 2), (2, 1)])
+def test_a_resume_with_another_number_of_processes_goes_on(kind, before, after):
+    """D8: the position that one process saved is that of all; together they go on with the rows of an uninterrupted run."""
+    whole = list(islice(batches(CONFIGS[kind], pairs_every=2), 9))
+    streams = [batches(CONFIGS[kind], pairs_every=2, process=i, processes=before) for i in range(before)]
+    for stream in streams:
+        for _ in range(5):
+            next(stream)
+    states = [json.dumps(stream.get_state()) for stream in streams]
+    assert len(set(states)) == 1  # what the first process writes to the checkpoint
+    resumed = [batches(CONFIGS[kind], pairs_every=2, process=i, processes=after) for i in range(after)]
+    for stream in resumed:
+        stream.set_state(json.loads(states[0]))
+    for batch in whole[5:]:
+        parts = [next(stream) for stream in resumed]
+        for process, part in enumerate(parts):
+            wanted = Batch(*(None if x is None else x[process::after] for x in batch._replace(pairs=None)))
+            assert same(part._replace(pairs=None), wanted)
+        if batch.pairs is not None:
+            assert Counter(p for part in parts for p in _pairs(part.pairs)) == Counter(_pairs(batch.pairs))
+
+
 def test_pairs_come_every_nth_step_and_name_their_tool():
     stream = list(islice(batches(CONFIG, pairs_every=3), 18))
     assert [i for i, b in enumerate(stream, 1) if b.pairs is not None] == [3, 6, 9, 12, 15, 18]

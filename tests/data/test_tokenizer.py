@@ -44,6 +44,21 @@ def test_byte_lengths_are_those_of_the_text(text):
     assert [len(tokenizer().pieces[i]) for i in ids] == lengths.tolist()
 
 
+@given(any_text)
+@example("set timer for Paris")
+@example(" né 🙂 ")
+def test_every_prefix_of_the_ids_is_a_prefix_of_the_text(text):
+    """T3: no space is lost or made up between tokens; only a character cut in two is replaced, at the very end."""
+    ids, raw = tokenizer().encode(text), text.encode()
+    joined = b""
+    for i, token in enumerate(ids, 1):
+        joined += tokenizer().pieces[token]
+        assert raw.startswith(joined)
+        assert tokenizer().decode(ids[:i]) == joined.decode(errors="replace")
+        assert text.startswith(joined.decode(errors="ignore"))
+    assert joined == raw
+
+
 @given(st.from_regex(r"[a-z]{1,10}|[0-9]{1,4}|[A-Z][a-z]{0,6}", fullmatch=True))
 def test_a_word_is_cut_the_same_way_wherever_it_stands(word):
     alone = tokenizer().encode(word)
