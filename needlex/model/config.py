@@ -9,7 +9,11 @@ from needlex.nn.feedforward import Activation
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes and options of the encoder-decoder. The defaults are the real model, 28 M parameters without its table."""
+    """Sizes and options of the encoder-decoder.
+
+    The defaults are the real model: 28.5 M parameters and a table of d_model numbers a piece, 32.7 M with 8192 pieces
+    (32.6 M without the confidence head).
+    """
 
     vocab_size: int | None = None
     """Rows of the embedding table; None takes the tokenizer's."""

@@ -277,9 +277,13 @@ def test_start_values_and_first_loss():
 
 
 def test_size_of_the_real_model():
-    config = ModelConfig(vocab_size=8192, confidence=False)
-    skeleton = eqx.filter_eval_shape(lambda key: Seq2Seq(config, key=key), jr.key(0))
-    assert sum(leaf.size for leaf in jax.tree.leaves(skeleton)) == 32_612_005  # 32.6 M, as published
+    for confidence, size in [
+        (False, 32_612_005),
+        (True, 32_677_798),
+    ]:  # 32.6 M as published, and our confidence head
+        config = ModelConfig(vocab_size=8192, confidence=confidence)
+        skeleton = eqx.filter_eval_shape(lambda key, c=config: Seq2Seq(c, key=key), jr.key(0))
+        assert sum(leaf.size for leaf in jax.tree.leaves(skeleton)) == size
     assert count_parameters(MODEL) == sum(leaf.size for leaf in jax.tree.leaves(MODEL))
 
 
