@@ -55,8 +55,8 @@ class AnswerMachine:
         arguments = self._object({k: document[k] for k in ("properties", "required")}, where, closed=True)
         if p.cost[arguments] >= INFINITE:
             raise SchemaError(f"tool {tool.name!r}: no arguments can satisfy its schema")
-        head = '{"name":' + json.dumps(tool.name, ensure_ascii=False) + ',"arguments":'
-        return p.literal(head.encode(), p.call(arguments, p.literal(b"}", p.DONE)))
+        head = b'{"name":' + _key(tool.name, where) + b',"arguments":'
+        return p.literal(head, p.call(arguments, p.literal(b"}", p.DONE)))
 
     def _items(self, item: int, least: int, most: int | None, head: Sequence[int] = ()) -> int:
         """After `[`: items separated by commas, and the closing bracket."""
@@ -162,7 +162,7 @@ class AnswerMachine:
             if name in _WIDTHS and kind == "integer":
                 width = Decimal(2 ** _WIDTHS[name])
                 low, high = Bound(-width), Bound(width - 1)
-            elif name not in ("float", "double") and plain["type"] == (kind,):
+            elif name not in ("float", "double") and plain.get("type") == (kind,):
                 raise where.error("format", f"{name!r} is not supported for numbers")
         for key, included in (("minimum", True), ("exclusiveMinimum", False)):
             if key in plain:
@@ -220,8 +220,7 @@ class AnswerMachine:
             if name not in required and properties[name] is False:
                 continue
             value = self._needed(properties[name], at)
-            key = json.dumps(name, ensure_ascii=False).encode() + b":"
-            member = p.literal(key, p.call(value, after))
+            member = p.literal(_key(name, at) + b":", p.call(value, after))
             following = p.byte(byte_set(44, 44), member)
             first = p.split([member] if name in required else [member, first])
             after = p.split([following] if name in required else [following, after])
@@ -230,17 +229,14 @@ class AnswerMachine:
     def _map(self, value: int) -> int:
         p = self.program
         self.open = True
+        behind_quote = p.second[self._string]
         end = p.literal(b"}", p.DONE)
 
         def member(again: int) -> int:
-            return p.literal(b'"', p.call(self._key, p.literal(b":", p.call(value, again)), mark=True))
+            return p.literal(b'"', p.call(behind_quote, p.literal(b":", p.call(value, again)), mark=True))
 
         after = p.loop(lambda again: [end, p.literal(b",", member(again))])
         return p.literal(b"{", p.split([end, member(after)]))
-
-    @property
-    def _key(self) -> int:
-        return self.program.second[self._string]  # what stands behind the opening quote
 
     def _anything(self, depth: int) -> int:
         known = self._any.get(depth)
@@ -258,7 +254,16 @@ class AnswerMachine:
         return known
 
 
-def _decimal(value: float) -> Decimal:
+def _key(name: str, where: Where) -> bytes:
+    try:
+        return json.dumps(name, ensure_ascii=False).encode()
+    except UnicodeEncodeError as e:
+        raise SchemaError(
+            f"tool {where.tool!r}: the name {name!r} is not valid Unicode: {e.reason}"
+        ) from None
+
+
+def _decimal(value: int | float) -> Decimal:
     return Decimal(repr(value))
 
 

@@ -98,7 +98,7 @@ class Grammar:
     def fits(self, state: int, left: int) -> bool:
         """Whether an answer in `state` can be ended within `left` tokens."""
         # A token has at least one byte, so most states need no tokenizer to be sure.
-        return self.automaton.costs[state] + 2 <= left or self.needs(state) + 1 <= left
+        return bool(self.automaton.costs[state] + 2 <= left) or self.needs(state) + 1 <= left
 
     def forced(self, state: int) -> tuple[list[int], int]:
         """Tokens that must come next whatever follows, and the state after them."""
@@ -254,12 +254,14 @@ class Matcher:
             self.left -= 1
             self.finished = True
             return
-        pieces = self.grammar.vocabulary.pieces
-        if not FIRST_TEXT <= token < len(pieces):
+        vocabulary = self.grammar.vocabulary
+        if not FIRST_TEXT <= token < vocabulary.size:
             raise ValueError(f"token {token} is no text (control symbols are below {FIRST_TEXT})")
-        target = automaton.run(self._state, pieces[token])
-        if not target or (self._keys is not None and not self._keys.admits(pieces[token])):
-            raise ValueError(f"token {token} ({pieces[token]!r}) is not admitted by the tools here")
+        piece = vocabulary.pieces[token]
+        target = automaton.run(self._state, piece)
+        repeats = self._keys is not None and target and not self._keys.admits(piece)
+        if not target or repeats or vocabulary.ids[piece] != token:
+            raise ValueError(f"token {token} ({piece!r}) is not admitted by the tools here")
         plan: list[int] | None = None
         if not self.grammar.fits(target, self.left - 1):
             if self.plan()[0] != token:
@@ -270,7 +272,7 @@ class Matcher:
         self._state, self._plan = target, plan
         self.left -= 1
         if self._keys is not None:
-            self._keys.feed(pieces[token])
+            self._keys.feed(piece)
 
 
 def compile_grammar(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class Program:
         first = place + 1
         live = tuple(dict.fromkeys(p for p in build(place) if p not in (self.DEAD, place)))
         self.first[place] = live
-        self._settle(range(first, len(self.kind)), (place,))
+        self._settle(range(first, len(self.kind)), place)
         return place
 
     def graph(
@@ -85,10 +86,13 @@ class Program:
         None when it has more than `limit` nodes.
         """
         places = {start: self._add(_SPLIT, (), 0, INFINITE)}
-        queue = [start]
+        queue, heap, calls = [start], [], []
+        before: dict[int, list[tuple[int, int]]] = {}
         for node in queue:
             ends, out = edges(node)
             alternatives = [then] if ends else []
+            if ends:
+                heappush(heap, (self.cost[then], places[node]))
             for sub, target in out:
                 if target not in places:
                     if len(places) >= limit:
@@ -96,17 +100,25 @@ class Program:
                     places[target] = self._add(_SPLIT, (), 0, INFINITE)
                     queue.append(target)
                 alternatives.append(self._add(_CALL, sub, places[target], INFINITE))
+                before.setdefault(places[target], []).append((places[node], self.cost[sub]))
+            calls += alternatives[bool(ends) :]
             self.first[places[node]] = tuple(alternatives)
-        self._settle(range(places[start], len(self.kind)), ())
+        while heap:  # Dijkstra, from the ends back
+            cost, place = heappop(heap)
+            if cost < self.cost[place]:
+                self.cost[place] = cost
+                for source, label in before.get(place, ()):
+                    heappush(heap, (cost + label, source))
+        for call in calls:
+            self.cost[call] = self._least(call)
         return places[start]
 
-    def _settle(self, places: Iterable[int], last: Sequence[int]) -> None:
-        # Costs of a cycle: relax until nothing changes. The newest first, since ends are reached from late places.
-        order = [*last, *reversed(places if isinstance(places, range) else list(places)), *last]
+    def _settle(self, body: range, head: int) -> None:
+        # Costs in a loop: relax until nothing changes. Built backwards, so in one direction once or twice is enough.
         changed = True
         while changed:
             changed = False
-            for p in order:
+            for p in (*body, head):
                 cost = self._least(p)
                 if cost < self.cost[p]:
                     self.cost[p] = cost

@@ -122,40 +122,36 @@ def _magnitude(program: Program, low: Bound, high: Bound, fraction: int, multipl
             return [(free[span], targets[0][1])]
         return [(digit[d], t) for d, t in targets]
 
-    def edges(node: Any) -> tuple[bool, list[tuple[int, Hashable]]]:
+    def whole(left: int, tight_low: bool, tight_high: bool, rest: int, first: bool = False) -> Any:
+        """Edges where `left` more digits stand before the point; a bound that is tight has as many."""
+        low_digit = int(low_whole[-left]) if tight_low else 0
+        high_digit = int(high_whole[-left]) if tight_high else 9
+
+        def following(d: int) -> Hashable:
+            tight = tight_low and d == low_digit, tight_high and d == high_digit
+            return "whole", left - 1, *tight, (rest * 10 + d) % multiple
+
+        return out(range(max(low_digit, first and left > 1), high_digit + 1), following)
+
+    def edges(node: Any) -> tuple[bool, list[Any]]:
         if node == "start":
-            result = []
-            for length in range(len(low_whole), len(high_whole) + 1):
-                result += edges(("whole", length, 0, length == len(low_whole), length == len(high_whole), 0))[
-                    1
-                ]
-            return False, result
-        kind, length, i, tight_low, tight_high, rest = node
-        if kind == "whole" and i < length:
-            first = int(low_whole[i]) if tight_low else 0
-            if i == 0 and length > 1:
-                first = max(first, 1)
-            last = int(high_whole[i]) if tight_high else 9
-
-            def following(d: int) -> Hashable:
-                return (
-                    "whole", length, i + 1, tight_low and d == int(low_whole[i]),
-                    tight_high and d == int(high_whole[i]), (rest * 10 + d) % multiple,
-                )  # fmt: skip
-
-            return False, out(range(first, last + 1), following)
+            lengths = range(len(low_whole), len(high_whole) + 1)
+            tight = [(n, n == len(low_whole), n == len(high_whole)) for n in lengths]
+            return False, [edge for t in tight for edge in whole(*t, 0, first=True)]
+        kind, n, tight_low, tight_high, rest = node
         if kind == "whole":
-            ends = rest == 0 and enough(tight_low, tight_high, 0)
-            more = fraction and ("part", 0, 0, tight_low, tight_high, 0)
-            return ends, [(point, more)] if more else []
-        ends = i > 0 and enough(tight_low, tight_high, i)
-        if i == fraction:
+            if n:
+                return False, whole(n, tight_low, tight_high, rest)
+            more = [(point, ("part", 0, tight_low, tight_high, 0))] if fraction else []
+            return rest == 0 and enough(tight_low, tight_high, 0), more
+        ends = n > 0 and enough(tight_low, tight_high, n)
+        if n == fraction:
             return ends, []
-        low_digit = int(low_part[i]) if i < len(low_part) else 0
-        high_digit = int(high_part[i]) if i < len(high_part) else 0
+        low_digit = int(low_part[n]) if n < len(low_part) else 0
+        high_digit = int(high_part[n]) if n < len(high_part) else 0
 
         def after(d: int) -> Hashable:
-            return "part", 0, i + 1, tight_low and d == low_digit, tight_high and d == high_digit, 0
+            return "part", n + 1, tight_low and d == low_digit, tight_high and d == high_digit, 0
 
         return ends, out(range(low_digit if tight_low else 0, (high_digit if tight_high else 9) + 1), after)
 

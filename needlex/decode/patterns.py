@@ -190,7 +190,8 @@ def string(
         )
         if most is not None and count == most:
             return ends, []
-        following = count + 1 if most is not None or count < least else count
+        # The count is also what tells the start, where `^` holds, from all else.
+        following = count + 1 if most is not None or count < max(least, 1) else count
         out: dict[Hashable, list[tuple[int, int]]] = {}
         for low, high in _pieces(machines, sets):
             targets = []

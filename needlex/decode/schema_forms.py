@@ -55,7 +55,7 @@ class Where:
 
 def standard(schema: Any) -> Any:
     """The schema in the standard's words: type names of Python and Java (`dict`, `float`, `any`, ...) translated,
-    flags that are no JSON Schema (`required: true` and `optional: true` on a parameter) removed.
+    flags that are no JSON Schema removed: `required: true` on a parameter goes to its object, `nullable: true` into its type.
 
     Unknown type names are left as they are.
     """
@@ -68,13 +68,18 @@ def standard(schema: Any) -> Any:
             if None not in kinds:
                 out[key] = kinds[0] if isinstance(value, str) else kinds
         elif key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
-            out[key] = {k: standard({"type": v} if isinstance(v, str) else v) for k, v in value.items()}
+            out[key] = {k: standard(_flat(v)) for k, v in value.items()}
         elif key in ("items", "additionalProperties", "not"):
             out[key] = [standard(v) for v in value] if isinstance(value, list) else standard(value)
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
             out[key] = [standard(v) for v in value]
-        elif not (key in ("required", "optional") and isinstance(value, bool)):
+        elif not (key in ("required", "optional", "nullable") and isinstance(value, bool)):
             out[key] = value
+    if schema.get("nullable") is True:  # OpenAPI's spelling of a type list
+        if "type" in out:
+            out["type"] = [*_listed(out["type"]), "null"]
+        if "enum" in out and None not in out["enum"]:
+            out["enum"] = [*out["enum"], None]
     flagged = [
         k
         for k, v in (schema.get("properties") or {}).items()
@@ -83,6 +88,10 @@ def standard(schema: Any) -> Any:
     if flagged:
         out["required"] = sorted({*out.get("required", []), *flagged})
     return out
+
+
+def _flat(schema: Any) -> Any:
+    return {"type": schema} if isinstance(schema, str) else {} if schema is None else schema
 
 
 def _listed(value: Any) -> list[str]:
@@ -104,17 +113,10 @@ def alternatives(schema: Any, where: Where) -> list[tuple[Plain, Where]]:
     for key, value in schema.items():
         if key in ANNOTATIONS or key in COMBINATORS:
             continue
-        if key == "nullable" and isinstance(value, bool):
-            continue
         if key not in KEYWORDS:
             raise where.error(key, "cannot be enforced exactly; remove it or rewrite the schema without it")
         plain[key] = value
     plain = _checked(plain, where)
-    if schema.get("nullable") is True:  # OpenAPI's spelling of a type list
-        if "type" in plain:
-            plain["type"] = (*plain["type"], "null")
-        if "enum" in plain and None not in plain["enum"]:
-            plain["enum"] = [*plain["enum"], None]
     found = [(plain, where)]
     if "$ref" in schema:
         target, inner = _resolve(schema["$ref"], where)
@@ -249,10 +251,13 @@ def conjunction(a: Plain, b: Plain, where: Where) -> Plain | None:
     if "properties" in a or "properties" in b:
         names = dict.fromkeys([*a.get("properties", {}), *b.get("properties", {})])
         sides = [s for s in (a, b) if "properties" in s or "additionalProperties" in s]
-        out["properties"] = {
-            n: {"allOf": [s.get("properties", {}).get(n, s.get("additionalProperties", True)) for s in sides]}
-            for n in names
-        }
+        out["properties"] = {}
+        for name in names:
+            said = [x.get("properties", {}).get(name, x.get("additionalProperties", True)) for x in sides]
+            if all(x is not False for x in said):
+                out["properties"][name] = {"allOf": said}
+            elif name in out.get("required", ()):
+                return None
     if "additionalProperties" in both:
         out["additionalProperties"] = {"allOf": [a["additionalProperties"], b["additionalProperties"]]}
     return out
