@@ -70,6 +70,8 @@ def read_rows(
     `answers`, the last two as objects or as strings of JSON. Blank lines are no
     rows. `source` marks rows that name none (the file name otherwise); `limit` stops after that many usable
     rows.
+    Of Parquet's own types, dates and times become ISO 8601 text and decimals numbers; a row with
+    bytes, durations, NaN or infinities is left out like any other that JSON cannot hold.
 
     **Raises:** `DataError` when the file is missing, of another format, unreadable, empty or without one
     usable row.
@@ -115,21 +117,21 @@ def _example(raw: Any, source: str, known: dict[str, Any]) -> Example:
         tools = raw.get("tools")
         if isinstance(tools, str):
             tools = load_json(tools, "'tools'")
+        if isinstance(tools, dict):
+            tools = [tools]
         if isinstance(tools, list):  # files repeat their tools: parse each once, hold it once
             raw = raw | {"tools": [_intern(t, known) for t in tools]}
     example = Example.from_json(raw, source)
     try:
         example.query.encode()
-        json.dumps([c.to_json() for c in example.calls], ensure_ascii=False).encode()
+        _json([c.to_json() for c in example.calls], "'answers'").encode()
     except UnicodeEncodeError:
         raise SchemaError("invalid Unicode: a lone surrogate in 'query' or 'answers'") from None
-    except TypeError as e:  # Parquet has bytes and durations, JSON has not
-        raise SchemaError(f"'answers' hold a value that JSON has no form for: {e}") from None
     return example
 
 
 def _intern(raw: Any, known: dict[str, Any]) -> Any:
-    key = json.dumps(raw, ensure_ascii=False)
+    key = _json(raw, "'tools'")
     tool = known.get(key)
     if tool is None:
         tool = known[key] = Tool.from_json(raw)
@@ -139,6 +141,17 @@ def _intern(raw: Any, known: dict[str, Any]) -> Any:
             del known[key]
             raise SchemaError(f"invalid Unicode: a lone surrogate in tool {tool.name!r}") from None
     return tool
+
+
+def _json(value: Any, where: str) -> str:
+    """JSON text; Parquet has values for which there is none: bytes, durations, NaN.
+
+    **Raises:** `SchemaError` that begins with `where`.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as e:
+        raise SchemaError(f"{where} hold a value that JSON has no form for: {e}") from None
 
 
 def _raw_rows(path: Path) -> Iterator[tuple[int, Any]]:

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import gzip
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -211,19 +212,46 @@ def test_limit_draws_evenly_and_shuffles():
         assert abs(sum(names[place] == "t0" for names in drawn) / 600 - 1 / 3) < 0.08
 
 
-def test_dates_and_decimals_of_parquet_become_json_and_bytes_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02T03:04:05"),
+        (datetime.time(3, 4), "03:04:00"),
+        (decimal.Decimal("2.50"), 2.5),
+        (decimal.Decimal("7.00"), 7),
+        (1.5, 1.5),
+        (b"raw", None),
+        (datetime.timedelta(seconds=3), None),
+        (math.nan, None),
+        (math.inf, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", ["answers", "tools", "a single tool"])
+def test_values_of_parquet_become_json_or_are_reported(value, wanted, place, tmp_path):
+    """In a call and in a definition: a row that JSON cannot hold is left out and named, the others stay."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    values = [datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3, 4, 5)]
-    values += [decimal.Decimal("2.50"), decimal.Decimal("7.00"), b"raw"]
-    for i, (value, wanted) in enumerate(
-        zip(values, ["2026-01-02", "2026-01-02T03:04:05", 2.5, 7, None], strict=True)
-    ):
-        rows = [{"query": "q", "tools": [{"name": "f", "parameters": {"a": "string"}}]}] * 2
-        answers = [[{"name": "f", "arguments": {"a": value}}], [{"name": "f", "arguments": {}}]]
-        table = pa.Table.from_pylist([r | {"answers": a} for r, a in zip(rows, answers, strict=True)])
-        pq.write_table(table, tmp_path / f"{i}.parquet")
-        examples, rejects = read_rows(tmp_path / f"{i}.parquet")
-        if wanted is None:
-            assert len(examples) == 1 and "JSON has no form" in rejects.rows[0][1]
-        else:
-            assert examples[0].calls[0].arguments == {"a": wanted}
+    argument = value if place == "answers" else "x"
+    schema = {"type": "string"} | ({"default": value} if place != "answers" else {})
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}
+    plain = {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    rows = [
+        {"query": "one", "tools": [tool], "answers": [{"name": "f", "arguments": {"a": argument}}]},
+        {"query": "two", "tools": [plain], "answers": [{"name": "f", "arguments": {}}]},
+    ]
+    if place == "a single tool":
+        rows = [row | {"tools": row["tools"][0]} for row in rows]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    examples, rejects = read_rows(tmp_path / "rows.parquet")
+    if wanted is None:
+        assert [e.query for e in examples] == ["two"]
+        assert [n for n, _ in rejects.rows] == [1]
+        assert rejects.rows[0][1].startswith(
+            f"'{'answers' if place == 'answers' else 'tools'}' hold a value that JSON has no form for: "
+        )
+        return
+    assert [e.query for e in examples] == ["one", "two"] and not rejects.rows
+    assert examples[0].calls[0].arguments == {"a": wanted if place == "answers" else "x"}
+    (parameter,) = examples[0].tools[0].parameters
+    assert parameter.schema.get("default") == (wanted if place != "answers" else None)
