@@ -20,7 +20,7 @@ train *flags: setup
     {{ python }} -m needlex.train --config tiny {{ flags }}
     {{ python }} -m needlex.eval --checkpoint runs/tiny
     {{ python }} -m needlex.run --checkpoint runs/tiny --query "turn off the lights in the kitchen" --tools tools/example_tools.json
-    {{ python }} -m needlex.run --checkpoint runs/tiny --query "set a timer for 12 minutes and play some jazz in the garden" --tools tools/example_tools.json
+    {{ python }} -m needlex.run --checkpoint runs/tiny --query "text Maria: I'm running late" --tools tools/example_tools.json
 
 # The test-suite on 8 emulated CPU devices, without the slow tests.
 test *flags: setup
