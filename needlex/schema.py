@@ -117,11 +117,26 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
             raise SchemaError(
                 f"tool {tool!r}: the type of parameter {name!r} must be a name or a list of names"
             )
+        try:
+            if not _finite(schema):
+                raise SchemaError(
+                    f"tool {tool!r}: parameter {name!r} holds NaN or an infinity; JSON has neither"
+                )
+        except RecursionError:
+            raise SchemaError(f"tool {tool!r}: parameter {name!r} is nested too deeply") from None
         flag = schema.get("required")  # the flat form marks single parameters
         if isinstance(flag, bool):
             schema = {k: v for k, v in schema.items() if k != "required"}
         parameters.append(Parameter(str(name), dict(schema), name in needed or flag is True))
     return tuple(parameters)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(_finite(v) for v in value.values())
+    return not isinstance(value, (list, tuple)) or all(_finite(v) for v in value)
 
 
 _SCHEMA_KEYWORDS = {"properties", "required", "additionalProperties", "title", "description", "$defs"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -80,6 +82,13 @@ def test_a_tool_survives_its_own_json(tool):
         assert Tool.from_json(json.loads(json.dumps(tool.to_json()))) == tool
 
 
+def _nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"items": schema}
+    return schema
+
+
 @pytest.mark.parametrize(
     ("form", "message"),
     [
@@ -94,6 +103,12 @@ def test_a_tool_survives_its_own_json(tool):
         ({"name": "f", "parameters": {"a": 5}}, "'f': parameter 'a' must be an object"),
         ({"name": "f", "parameters": {"a": {"type": {"b": 1}}}}, "'f': the type of parameter 'a'"),
         ({"name": "f", "parameters": {"a": {"type": [1]}}}, "'f': the type of parameter 'a'"),
+        ({"name": "f", "parameters": {"a": {"minimum": math.nan}}}, "'f': parameter 'a' holds NaN"),
+        (
+            {"name": "f", "parameters": {"a": {"anyOf": [{"maxLength": math.inf}]}}},
+            "'f': parameter 'a' holds NaN or",
+        ),
+        ({"name": "f", "parameters": {"a": _nested(5000)}}, "'f': parameter 'a' is nested too deeply"),
         (
             {"name": "f", "parameters": {"type": "object", "properties": [1]}},
             "'properties' must be an object",
