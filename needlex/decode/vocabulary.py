@@ -24,7 +24,7 @@ class Vocabulary:
         for i, piece in enumerate(tokenizer.pieces):
             if i < FIRST_TEXT or not piece:
                 continue
-            if piece not in best or tokenizer.encode(piece.decode()) == [i]:
+            if piece not in best or not tokenizer._sp.is_byte(i):
                 best[piece] = i
         self.pieces = tokenizer.pieces
         self.ids = best
