@@ -1,4 +1,4 @@
-"""Decoding under grammars: each row follows its own, forced tokens cost no choice, finished rows leave the batch.
+"""Decoding under grammars: each row follows its own, forced tokens cost no choice, a batch shrinks with its rows.
 
 The device computes the next logits while the masks for them are made: what comes next is known from the tokens
 alone.
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from needlex.decode.engine import EOS, PROMPT, Cache, start, step
+from needlex.decode.engine import EOS, PROMPT, Cache, prefill, step
 from needlex.decode.grammar import Matcher
 from needlex.model.seq2seq import Seq2Seq
 
@@ -41,11 +41,7 @@ class Answer(NamedTuple):
 def _begin(
     params: Any, static: Any, encoder: Int[Array, "b e"], length: int
 ) -> tuple[Float[Array, "b v"], Cache]:
-    model = eqx.combine(params, static)
-    caches = jax.vmap(lambda e: start(model, e, length))(encoder)
-    prompt = jnp.broadcast_to(jnp.array(PROMPT), (encoder.shape[0], len(PROMPT)))
-    logits, caches = jax.vmap(partial(step, model), in_axes=(0, 0, None))(caches, prompt, jnp.array(0))
-    return logits[:, -1], caches
+    return prefill(eqx.combine(params, static), encoder, length)
 
 
 @partial(jax.jit, static_argnames=("static",), donate_argnames=("caches",))
@@ -85,60 +81,55 @@ def generate_constrained(
 ) -> list[Answer]:
     """Most likely admitted answers, token by token, for a batch of encoder inputs (padded with 0).
 
-    `matchers` are fresh, one a row, with a budget of at most `budget` tokens each, the end included.
+    `matchers` are fresh, one a row; none may write more than `budget` tokens before its end.
     """
     params, static = eqx.partition(model, eqx.is_array)
     n, size = len(matchers), _bucket(len(matchers), ROWS)
     words = matchers[0].grammar.vocabulary.words
-    encoder = jnp.concatenate([encoder, jnp.broadcast_to(encoder[:1], (size - n, encoder.shape[1]))])
+    encoder = jnp.pad(encoder, ((0, size - n), (0, 0)))
     length = -(-(len(PROMPT) + budget + MOST_TOKENS) // 64) * 64
     last, caches = _begin(params, static, encoder, length)
     tokens: list[list[int]] = [[] for _ in matchers]
     scores, forced = np.zeros(n), np.zeros(n, int)
-    active = list(range(n))
-    """Rows by their place in the batch; places behind are filled up with copies of the first."""
-    gains: list[tuple[list[int], Array]] = []
-    while True:
+    live = dict(enumerate(range(n)))
+    """Rows that go on, by their place in the batch. What stands at other places is read by nobody."""
+    gains: list[tuple[dict[int, int], Array]] = []
+    while live:
         masks = np.zeros((size, words), np.int32)
-        for place, row in enumerate(active):
+        for place, row in live.items():
             matchers[row].fill(masks[place])
-        masks[len(active) :] = masks[0]
         chosen, ends = (np.asarray(x) for x in _choose(last, masks))
-        fed: list[list[int]] = []
-        left: list[int] = []
-        for place, row in enumerate(active):
+        block = np.zeros((size, MOST_TOKENS), np.int32)
+        counts, positions = np.ones(size, np.int32), np.zeros(size, np.int32)
+        for place, row in list(live.items()):
             matcher, token = matchers[row], int(chosen[place])
             matcher.consume(token)
             if token == EOS:
                 scores[row] += ends[place]
+                del live[place]
                 continue
             more = matcher.forced()[: MOST_TOKENS - 1]
             more = more[: more.index(EOS)] if EOS in more else more
             for t in more:
                 matcher.consume(t)
             forced[row] += len(more)
+            counts[place], positions[place] = 1 + len(more), len(PROMPT) + len(tokens[row])
+            block[place, : counts[place]] = token, *more
             tokens[row] += [token, *more]
-            fed.append([token, *more])
-            left.append(place)
-        if not left:
+        if not live:
             break
-        if len(left) < len(active):  # finished rows leave; copies that nobody reads fill the batch up
-            size = _bucket(len(left), ROWS)
-            order = left + left[:1] * (size - len(left))
-            last, caches = _keep((last, caches), jnp.array(order))
-            active = [active[place] for place in left]
-        fed += [fed[0]] * (size - len(fed))
-        counts = np.array([len(f) for f in fed], np.int32)
-        block = np.zeros((size, _bucket(int(counts.max()), TOKENS)), np.int32)
-        for place, row_tokens in enumerate(fed):
-            block[place, : len(row_tokens)] = row_tokens
-        done = np.array([len(tokens[row]) for row in active], np.int32)
-        done = np.concatenate([done, np.repeat(done[:1], size - len(done))])
-        positions = len(PROMPT) + done - counts
+        if (smaller := _bucket(len(live), ROWS)) < size:
+            order = np.array([*live, *[0] * (smaller - len(live))])
+            last, caches = _keep((last, caches), order)
+            block, counts, positions = block[order], counts[order], positions[order]
+            live, size = dict(enumerate(live.values())), smaller
+        block = block[:, : _bucket(int(counts.max()), TOKENS)]
         last, gained, caches = _advance(params, static, caches, last, block, counts, positions)
-        gains.append((active, gained))  # the device is at work: nothing is waited for until the next choice
-    for rows, gained in gains:
-        scores[rows] += np.asarray(gained)[: len(rows)]
+        gains.append(
+            (live.copy(), gained)
+        )  # the device is at work: nothing is waited for until the next choice
+    for places, gained in gains:
+        scores[list(places.values())] += np.asarray(gained)[list(places)]
     return [
         Answer(t, m.finished, float(s), int(f))
         for t, m, s, f in zip(tokens, matchers, scores, forced, strict=True)

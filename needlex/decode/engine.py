@@ -86,14 +86,20 @@ def step(
     return logits, cache._replace(self_keys=keys, self_values=values)
 
 
+def prefill(model: Seq2Seq, encoder: Int[Array, "b e"], length: int) -> tuple[Float[Array, "b v"], Cache]:
+    """Encode a batch and feed `PROMPT`: logits of each row's first token, and caches for `length` decoder tokens."""
+    caches = jax.vmap(lambda e: start(model, e, length))(encoder)
+    prompt = jnp.broadcast_to(jnp.array(PROMPT), (encoder.shape[0], len(PROMPT)))
+    logits, caches = jax.vmap(partial(step, model), in_axes=(0, 0, None))(caches, prompt, jnp.array(0))
+    return logits[:, -1], caches
+
+
 @partial(jax.jit, static_argnames=("static", "max_new"))
 def _generate(params: Any, static: Any, encoder: Int[Array, "b e"], max_new: int) -> Generated:
     model = eqx.combine(params, static)
     rows = encoder.shape[0]
-    caches = jax.vmap(lambda e: start(model, e, len(PROMPT) + max_new))(encoder)
-    prompt = jnp.broadcast_to(jnp.array(PROMPT), (rows, len(PROMPT)))
+    logits, caches = prefill(model, encoder, len(PROMPT) + max_new)
     advance = jax.vmap(partial(step, model), in_axes=(0, 0, None))
-    logits, caches = advance(caches, prompt, jnp.array(0))
     absent = ~jnp.any(encoder != PAD, axis=1)  # rows that only fill up the batch end at once
 
     def choose(logits, done):
@@ -114,7 +120,7 @@ def _generate(params: Any, static: Any, encoder: Int[Array, "b e"], max_new: int
         return i + 1, logits[:, -1], caches, out, done, scores + score
 
     out = jnp.zeros((rows, max_new), jnp.int32)
-    carry = (jnp.array(0), logits[:, -1], caches, out, absent, jnp.zeros(rows))
+    carry = (jnp.array(0), logits, caches, out, absent, jnp.zeros(rows))
     _, _, _, out, done, scores = jax.lax.while_loop(more, body, carry)
     return Generated(jnp.where(out == EOS, PAD, out), done, scores)
 

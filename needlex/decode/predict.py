@@ -50,21 +50,27 @@ def predict(
         raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
     results: list[Prediction | None] = [None] * len(requests)
     coded: list[tuple[int, np.ndarray]] = []
-    grammars: dict[int, Grammar] = {}
     for i, (query, tools) in enumerate(requests):
         try:
             coded.append((i, encode_query(query, tools, tokenizer, render, max_encoder)))
-            if constrained:
-                grammars[i] = compile_grammar(tools, tokenizer)
         except TooLong as e:
             results[i] = Prediction("", f"too_long: {e}")
-        except SchemaError as e:
-            coded.pop()
-            results[i] = Prediction("", f"schema: {e}")
     coded.sort(key=lambda item: len(item[1]))
     budget = max_decoder - 1
     for first in range(0, len(coded), batch_size):
         chosen = coded[first : first + batch_size]
+        grammars: list[Grammar] = []  # of one batch: those of all requests would fill the memory
+        if constrained:
+            admitted = []
+            for i, ids in chosen:
+                try:
+                    grammars.append(compile_grammar(requests[i][1], tokenizer))
+                    admitted.append((i, ids))
+                except SchemaError as e:
+                    results[i] = Prediction("", f"schema: {e}")
+            chosen = admitted
+        if not chosen:
+            continue
         rows = batch_size if not constrained and len(coded) >= batch_size else len(chosen)
         encoder = np.zeros((rows, padded_length(len(chosen[-1][1]))), np.int32)
         for row, (_, ids) in enumerate(chosen):
@@ -73,7 +79,7 @@ def predict(
             found = generate(model, jnp.asarray(encoder), budget)
             answers = zip(*(np.asarray(x) for x in found), strict=True)
         else:
-            matchers = [grammars.pop(i).matcher(budget + 1) for i, _ in chosen]
+            matchers = [g.matcher(budget + 1) for g in grammars]
             answers = [a[:3] for a in generate_constrained(model, jnp.asarray(encoder), matchers, budget)]
         for (i, _), (tokens, finished, score) in zip(chosen, answers, strict=False):
             error = None if finished else f"unfinished: no end within {budget} tokens"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import equinox as eqx
 import jax.numpy as jnp
-import jsonschema
 import numpy as np
 
 from needlex.data.encode import encode_query
@@ -16,27 +12,11 @@ from needlex.decode.engine import EOS
 from needlex.decode.grammar import compile_grammar
 from needlex.decode.predict import predict
 from needlex.model.seq2seq import Seq2Seq
-from needlex.schema import Call, Tool, load_json, parse_tools
+from needlex.schema import Call, parse_tools
 from tests.data.rows import tokenizer
+from tests.decode.answers import check
 from tests.decode.test_engine import full_logits
-from tests.decode.test_predict import model as random_model
-
-
-@cache
-def model(seed: int = 0) -> Seq2Seq:
-    """A random model of the predictions' tests under another table of pieces."""
-    table = np.random.default_rng(seed).normal(0, 0.3, (tokenizer().vocab_size, 16)).astype(np.float32)
-    return eqx.tree_at(lambda m: m.embedding.weight, random_model(), jnp.asarray(table))
-
-
-def check(text: str, tools: tuple[Tool, ...]) -> None:
-    by_name = {t.name: t for t in tools}
-    for raw in load_json(text, "the answer"):
-        assert list(raw) == ["name", "arguments"]
-        tool, call = by_name[raw["name"]], Call.from_json(raw)
-        jsonschema.validate(raw["arguments"], tool.to_json()["parameters"])
-        assert set(call.arguments) <= set(tool.parameter_names)
-
+from tests.decode.test_predict import model
 
 QUERIES = ["dim the lamp to 40", "hello", "send it to Ann and Bob", "what now", "ring at seven"]
 TOOLS = parse_tools(
@@ -75,12 +55,12 @@ def test_forced_tokens_batches_and_caches_change_nothing():
     grammar, calling = compile_grammar(TOOLS, tokenizer()), 0
     for seed in range(12):
         matchers = [grammar.matcher(budget) for _ in coded]
-        found = generate_constrained(model(seed), jnp.asarray(encoder), matchers, budget)
+        found = generate_constrained(model(seed, 1), jnp.asarray(encoder), matchers, budget)
         assert all(a.finished for a in found)
         if sum(a.forced for a in found) < 20:  # a random model that says [] to everything proves little
             continue
         calling += 1
-        wanted = [oracle(model(seed), ids, budget) for ids in coded]
+        wanted = [oracle(model(seed, 1), ids, budget) for ids in coded]
         assert [a.tokens for a in found] == [t for t, _ in wanted]
         np.testing.assert_allclose([a.log_probability for a in found], [s for _, s in wanted], rtol=1e-4)
     assert calling >= 2
@@ -95,4 +75,5 @@ def test_predictions_are_valid_and_refusals_stay_in_their_row():
         "too_long"
     )
     for answer in (found[0], found[2]):
-        check(answer.text, TOOLS)
+        for raw in check(answer.text, TOOLS):
+            Call.from_json(raw)

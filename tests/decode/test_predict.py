@@ -32,11 +32,11 @@ REQUESTS = [
 
 
 @cache
-def model() -> Seq2Seq:
-    """The random model of the engine's tests, with a row for every piece of the tokenizer."""
+def model(seed: int = 5, end: float = 3) -> Seq2Seq:
+    """The random model of the engine's tests, with a row for every piece of the tokenizer and `end` times that of EOS."""
     found = random_model("attention only")
-    table = np.random.default_rng(5).normal(0, 0.3, (tokenizer().vocab_size, 16)).astype(np.float32)
-    table[EOS] *= 3
+    table = np.random.default_rng(seed).normal(0, 0.3, (tokenizer().vocab_size, 16)).astype(np.float32)
+    table[EOS] *= end
     return eqx.tree_at(lambda m: m.embedding.weight, found, jnp.asarray(table))
 
 

@@ -6,7 +6,7 @@ pieces in its order.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import equinox as eqx
 import jax
@@ -92,10 +92,9 @@ def trajectory():
         return jax.tree.map(lambda m, g: 0.95 * m + orthogonalize_stack(g), momentum, updates), momentum
 
     schedule = make_schedule(CONFIG, 20)
-    zeros = lambda params: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
     rates = [scale_by_rate(peak, schedule) for peak in (CONFIG.muon_lr, CONFIG.lr)]
     muon = optax.chain(
-        optax.GradientTransformation(zeros, direction),
+        optax.GradientTransformation(partial(jax.tree.map, jnp.zeros_like), direction),
         optax.add_decayed_weights(0.01),
         rates[0],
     )
