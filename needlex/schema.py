@@ -1,7 +1,7 @@
 """Tools, calls and examples: one canonical form, parsed once at the door.
 
 Tool definitions come flat (`{"city": "string"}` or `{"city": {"type": "string"}}`), as JSON Schema
-(`{"type": "object", "properties": ...}`) or OpenAI-wrapped (`{"type": "function", "function": {...}}`).
+(`{"type": "object", "properties": ...}`, BFCL's "dict" included) or OpenAI-wrapped (`{"type": "function", "function": {...}}`).
 Whatever comes in, a `Tool` holds its parameters sorted by name, so that the order of keys in the input
 can never reach the model.
 """
@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from needlex import definitions
+
 CallType = Literal["none", "single", "multi"]
 
 
@@ -23,7 +25,10 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a tool. `schema` is its JSON Schema (may be empty: any value)."""
+    """One argument of a tool. `schema` is its JSON Schema (may be empty: any value).
+
+    Definitions that a `$ref` in it needs (`#/$defs/X`) are in its own `$defs`: it can be understood alone.
+    """
 
     name: str
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -66,11 +71,16 @@ class Tool:
         return cls(name, description or "", _parameters(name, raw))
 
     def to_json(self) -> dict[str, Any]:
-        """The tool as name, description and JSON Schema parameters, in canonical key order."""
+        """The tool as name, description and JSON Schema parameters, in canonical key order.
+
+        Definitions that parameters refer to stand where the standard looks for them, beside `properties`.
+        """
+        properties, shared = definitions.brought_back({p.name: p.schema for p in self.parameters})
         schema = {
             "type": "object",
-            "properties": {p.name: dict(p.schema) for p in self.parameters},
+            "properties": properties,
             "required": [p.name for p in self.parameters if p.required],
+            **shared,
         }
         return {"name": self.name, "description": self.description, "parameters": schema}
 
@@ -84,10 +94,12 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
     if not isinstance(declared, Mapping):
         raise SchemaError(f"tool {tool!r}: 'parameters' must be an object, not {type(declared).__name__}")
     properties = declared.get("properties")
+    # A flat definition may have parameters called `type` or `properties`; "dict" is what BFCL calls an object.
+    of_keywords = isinstance(properties, Mapping) and set(declared) <= _SCHEMA_KEYWORDS
     is_schema = (
         declared.get("type") == "object"
         or "$schema" in declared
-        or (isinstance(properties, Mapping) and set(declared) <= _SCHEMA_KEYWORDS)
+        or (of_keywords and declared.get("type", "dict") == "dict")
     )
     if is_schema:
         properties = properties or {}
@@ -102,6 +114,10 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
         needed = set(required)
     else:
         properties, needed = declared, set()
+    for keyword in definitions.KEYWORDS if is_schema else ():
+        if not isinstance(declared.get(keyword, {}), (Mapping, type(None))):
+            raise SchemaError(f"tool {tool!r}: {keyword!r} must be an object of schemas by name")
+    shared = definitions.read(declared) if is_schema else {}
     parameters = []
     for name, schema in properties.items():
         if isinstance(schema, str):  # flat form: the value is a type name
@@ -118,6 +134,7 @@ def _parameters(tool: str, raw: Mapping[str, Any]) -> tuple[Parameter, ...]:
                 f"tool {tool!r}: the type of parameter {name!r} must be a name or a list of names"
             )
         try:
+            schema = definitions.taken_along(schema, shared)
             if not _finite(schema):
                 raise SchemaError(
                     f"tool {tool!r}: parameter {name!r} holds NaN or an infinity; JSON has neither"
@@ -139,7 +156,10 @@ def _finite(value: Any) -> bool:
     return not isinstance(value, (list, tuple)) or all(_finite(v) for v in value)
 
 
-_SCHEMA_KEYWORDS = {"properties", "required", "additionalProperties", "title", "description", "$defs"}
+_SCHEMA_KEYWORDS = {
+    "type", "properties", "required", "optional", "additionalProperties", "title", "description", "default", "$id",
+    "$comment", *definitions.KEYWORDS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,112 @@ def test_no_parameters_in_every_form(form):
     assert Tool.from_json(form) == Tool("f")
 
 
+_NODE = {
+    "type": "object",
+    "properties": {"next": {"$ref": "#/$defs/Node"}, "size": {"$ref": "#/definitions/Size"}},
+}
+_SHARED = {
+    "type": "object",
+    "properties": {
+        "head": {"$ref": "#/$defs/Node", "description": "first"},
+        "many": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+        "size": {"anyOf": [{"$ref": "#/definitions/Size"}, {"type": "null"}]},
+        "odd": {"$ref": "#/$defs/a~1b"},
+        "plain": {"type": "string"},
+    },
+    "required": ["head"],
+    "$defs": {"Node": _NODE, "a/b": {"type": "boolean"}, "Unused": {"type": "null"}},
+    "definitions": {"Size": {"type": "integer"}},
+}
+
+
+def test_every_parameter_has_the_definitions_that_it_refers_to_and_no_others():
+    tool = Tool.from_json({"name": "f", "parameters": _SHARED})
+    found = {p.name: p.schema for p in tool.parameters}
+    node, size = {"Node": _NODE}, {"Size": {"type": "integer"}}
+    assert found["head"] == {
+        "$ref": "#/$defs/Node", "description": "first", "$defs": node, "definitions": size,
+    }  # fmt: skip
+    assert found["many"] == {
+        "type": "array", "items": {"$ref": "#/$defs/Node"}, "$defs": node, "definitions": size,
+    }  # fmt: skip
+    assert found["size"]["definitions"] == size and "$defs" not in found["size"]
+    assert found["odd"]["$defs"] == {"a/b": {"type": "boolean"}}
+    assert found["plain"] == {"type": "string"}
+    # They come back where a validator looks for them, without the one that nothing means.
+    written = tool.to_json()["parameters"]
+    expected = _SHARED | {"$defs": {"Node": _NODE, "a/b": {"type": "boolean"}}}
+    assert written == expected
+
+
+def test_definitions_that_parameters_disagree_on_stay_with_them():
+    def listed(kind: str) -> dict[str, Any]:
+        return {"type": "array", "items": {"$ref": "#/$defs/X"}, "$defs": {"X": {"type": kind}}}
+
+    tool = Tool.from_json({"name": "f", "parameters": {"a": listed("integer"), "b": listed("string")}})
+    assert [p.schema for p in tool.parameters] == [listed("integer"), listed("string")]
+    assert tool.to_json()["parameters"]["properties"] == {"a": listed("integer"), "b": listed("string")}
+    # Beside properties, a definition is of the whole tool: it wins.
+    whole = {"type": "object", "properties": {"a": listed("integer")}, "$defs": {"X": {"type": "null"}}}
+    (parameter,) = Tool.from_json({"name": "f", "parameters": whole}).parameters
+    assert parameter.schema["$defs"] == {"X": {"type": "null"}}
+
+
+_REFS = st.sampled_from(["#/$defs/A", "#/$defs/B", "#/definitions/A", "#/$defs/C", "#", "#/$defs", "else"])
+_WITH_REFS = st.recursive(
+    st.builds(lambda t: {"type": t}, _TYPES) | st.builds(lambda r: {"$ref": r}, _REFS),
+    lambda inner: st.builds(lambda s: {"type": "array", "items": s}, inner)
+    | st.builds(lambda s: {"anyOf": s}, st.lists(inner, min_size=1, max_size=2))
+    | st.builds(lambda a, d: {"properties": {"x": a}, "$defs": d}, inner, st.fixed_dictionaries({}, optional={"A": inner})),
+    max_leaves=4,
+)  # fmt: skip
+_DEFS = st.fixed_dictionaries({}, optional={"A": _WITH_REFS, "B": _WITH_REFS})
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), _WITH_REFS, max_size=3), _DEFS, _DEFS,
+    st.dictionaries(st.sampled_from("abc"), _DEFS, max_size=2), st.data(),
+)  # fmt: skip
+def test_tools_with_references_survive_their_own_json(properties, defs, older, own, data):
+    properties = {k: s | ({"$defs": own[k]} if k in own else {}) for k, s in properties.items()}
+    schema = {"type": "object", "properties": properties, "$defs": defs, "definitions": older}
+    tool = Tool.from_json({"name": "f", "parameters": schema})
+    again = Tool.from_json(shuffled_keys(json.loads(json.dumps(tool.to_json())), data.draw))
+    assert again == tool
+    assert Tool.from_json(again.to_json()).to_json() == tool.to_json()
+
+
+@pytest.mark.parametrize("kind", ["object", "dict"])
+def test_documents_of_bfcl_are_json_schemas(kind):
+    schema = {
+        "type": kind,
+        "properties": {"size": {"type": "float"}, "at": {"type": "tuple", "items": {"type": "integer"}}},
+        "required": ["size"],
+    }
+    tool = Tool.from_json({"name": "f", "parameters": schema | {"optional": ["at"]}})
+    assert [(p.name, p.schema["type"], p.required) for p in tool.parameters] == [
+        ("at", "tuple", False), ("size", "float", True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        {"type": {"type": "string"}, "city": {"type": "string"}},
+        {"type": {"type": "dict"}, "properties": {"type": "object"}},
+        {"properties": "string"},
+        {"type": "dict", "properties": "string"},
+        {"type": "dict", "city": "string"},
+        {"type": "dict", "properties": {"type": "string"}, "city": {"type": "string"}},
+        {"type": "string", "properties": {"type": "dict"}},
+        {"$defs": "string", "definitions": {"type": "string"}},
+    ],
+    ids=json.dumps,
+)
+def test_flat_parameters_may_be_called_like_keywords(flat):
+    assert Tool.from_json({"name": "f", "parameters": flat}).parameter_names == tuple(sorted(flat))
+
+
 def test_parameters_called_like_keywords_of_json_schema():
     flat = {
         "type": "string",
@@ -116,6 +222,10 @@ def _nested(depth: int) -> dict[str, Any]:
         (
             {"name": "f", "parameters": {"type": "object", "properties": {}, "required": ["a"]}},
             r"unknown parameters \['a'\]",
+        ),
+        (
+            {"name": "f", "parameters": {"type": "object", "properties": {}, "$defs": [1]}},
+            r"'f': '\$defs' must be an object",
         ),
         (
             {"name": "f", "parameters": {"type": "object", "required": "a"}},

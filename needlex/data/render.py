@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from needlex import definitions
 from needlex.schema import Call, Parameter, Tool
 
 BASE, NAME, VALUE, KEY = 0, 1, 2, 3
@@ -74,35 +75,52 @@ def _signature(parameter: Parameter) -> str:
     text = memo.get("_signature")
     if text is None:
         text = memo["_signature"] = (
-            parameter.name + ("*" if parameter.required else "") + _suffix(parameter.schema)
+            parameter.name
+            + ("*" if parameter.required else "")
+            + _suffix(parameter.schema, definitions.read(parameter.schema))
         )
     return text
 
 
-def _suffix(schema: Mapping[str, Any]) -> str:
-    kind = _kind(schema)
+def _suffix(schema: Mapping[str, Any], known: definitions.Definitions, inside: tuple[str, ...] = ()) -> str:
+    kind = _kind(schema, known, inside)
     return f":{kind}" if kind else ""
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
-    """Short type of a JSON Schema; the empty text stands for a string."""
+def _kind(schema: Mapping[str, Any], known: definitions.Definitions, inside: tuple[str, ...] = ()) -> str:
+    """Short type of a JSON Schema; the empty text stands for a string.
+
+    A reference is shown as what it leads to in `known`, by its name where that would never end.
+    """
     if "const" in schema:
         return _scalar(schema["const"])
     if isinstance(schema.get("enum"), (list, tuple)):
         return "|".join(_scalar(v) for v in schema["enum"])
     for union in ("anyOf", "oneOf"):
         if isinstance(schema.get(union), (list, tuple)):
-            return "|".join(_kind(s) or "str" for s in schema[union] if isinstance(s, Mapping))
+            branches = [s for s in schema[union] if isinstance(s, Mapping)]
+            return "|".join(_kind(s, known, inside) or "str" for s in branches)
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        key = definitions.target(reference)
+        meant = known.get(key)
+        whole = reference.count("/") == 2  # not a place inside the definition
+        if isinstance(meant, Mapping) and whole and reference not in inside:
+            return _kind(meant, known, (*inside, reference))
+        return key[1] or reference
+    parts = schema.get("allOf")
+    if isinstance(parts, (list, tuple)) and len(parts) == 1 and isinstance(parts[0], Mapping):
+        return _kind(parts[0], known, inside)  # how a reference gets a description of its own
     kind = schema.get("type")
     if isinstance(kind, Sequence) and not isinstance(kind, str):
         return "|".join(_TYPES.get(k, "str" if k in _STRINGS else str(k)) for k in kind)
     if kind == "array":
         items = schema.get("items")
-        return f"[{_kind(items) or 'str'}]" if isinstance(items, Mapping) else "list"
+        return f"[{_kind(items, known, inside) or 'str'}]" if isinstance(items, Mapping) else "list"
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties:
-        inner = ",".join(str(k) + _suffix(v) for k, v in sorted(properties.items()) if isinstance(v, Mapping))
-        return "{" + inner + "}"
+        fields = [(k, v) for k, v in sorted(properties.items()) if isinstance(v, Mapping)]
+        return "{" + ",".join(str(k) + _suffix(v, known, inside) for k, v in fields) + "}"
     return "" if kind in _STRINGS else _TYPES.get(str(kind), str(kind))
 
 
@@ -112,7 +130,8 @@ def _scalar(value: Any) -> str:
 
 def _as_json(tool: Tool, config: RenderConfig) -> dict[str, Any]:
     raw = tool.to_json()
-    raw["parameters"]["properties"] = _canonical(raw["parameters"]["properties"])
+    schema = raw["parameters"]
+    raw["parameters"] = {k: v if k == "required" else _canonical(v) for k, v in schema.items()}
     if not (config.descriptions and tool.description):
         del raw["description"]
     return raw

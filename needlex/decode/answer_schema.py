@@ -13,7 +13,7 @@ from needlex.decode.characters import Ranges, character
 from needlex.decode.machine import INFINITE, Program, byte_set
 from needlex.decode.numbers import Bound
 from needlex.decode.patterns import FORMATS, PatternError, string
-from needlex.decode.schema_forms import TYPES, Plain, Where, alternatives, fits_type, standard
+from needlex.decode.schema_forms import TYPES, Plain, Where, alternatives, fits_type, same, standard
 from needlex.schema import SchemaError, Tool
 
 MAX_DEPTH = 8
@@ -49,8 +49,14 @@ class AnswerMachine:
         for parameter in tool.parameters:  # definitions that travel inside a parameter
             for key in ("$defs", "definitions"):
                 if isinstance(parameter.schema.get(key), Mapping):
-                    inner = standard({key: parameter.schema[key]})[key]
-                    document = {**document, key: {**inner, **document.get(key, {})}}
+                    inner, known = standard({key: parameter.schema[key]})[key], document.get(key, {})
+                    for name in inner.keys() & known.keys():
+                        if not same(inner[name], known[name]):
+                            raise SchemaError(
+                                f"tool {tool.name!r}, parameters/{parameter.name}: {key!r} has another meaning of {name!r} than "
+                                "the parameters before; give one of the two another name"
+                            )
+                    document = {**document, key: {**inner, **known}}
         where = Where(tool.name, document)
         arguments = self._object({k: document[k] for k in ("properties", "required")}, where, closed=True)
         if p.cost[arguments] >= INFINITE:
@@ -97,6 +103,8 @@ class AnswerMachine:
 
     def _plain(self, plain: Plain, where: Where) -> int:
         key = json.dumps([plain, where.refs], sort_keys=True, default=str)
+        if '"$ref"' in key:  # what it leads to is known in its own tool only
+            key += json.dumps(where.tool)
         known = self._plains.get(key)
         if known is None:
             known = self._plains[key] = self._built(plain, where)

@@ -26,6 +26,62 @@ def test_the_order_of_keys_never_reaches_the_model(made, data):
         assert first == second
 
 
+_DEFINED = {
+    "A": {
+        "type": "object",
+        "properties": {"y": {"$ref": "#/$defs/B"}, "x": {"enum": [{"q": 1, "p": 2}, "v"]}},
+    },
+    "B": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/A"}]}},
+    "C": {"type": "string", "enum": ["on", "off"], "description": "a state"},
+}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["é", "a", "$ref", "type"]),
+        st.sampled_from(list("ABC")).map(lambda n: {"$ref": f"#/$defs/{n}", "default": {"b": 1, "a": [{}]}})
+        | st.just({"type": "array", "items": {"$ref": "#/$defs/C"}, "minItems": 1}),
+        min_size=1,
+    ),
+    st.sampled_from(["object", "dict"]),
+    st.data(),
+)
+def test_the_order_of_keys_never_reaches_the_model_through_references(properties, kind, data):
+    schema = {"type": kind, "properties": properties, "required": sorted(properties)[:1], "$defs": _DEFINED}
+    raw = {"type": "function", "function": {"name": "f", "description": "does it", "parameters": schema}}
+    one, other = Tool.from_json(raw), Tool.from_json(shuffled_keys(raw, data.draw))
+    for config in CONFIGS:
+        first, second = (tokenizer().encode(render_tools([t], config)) for t in (one, other))
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"$ref": "#/$defs/C"}, "a:on|off"),
+        ({"$ref": "#/$defs/S"}, "a"),
+        ({"$ref": "#/definitions/I"}, "a:int"),
+        ({"type": "array", "items": {"$ref": "#/$defs/C"}}, "a:[on|off]"),
+        ({"anyOf": [{"$ref": "#/$defs/C"}, {"type": "null"}]}, "a:on|off|null"),
+        ({"allOf": [{"$ref": "#/$defs/P"}], "description": "d"}, "a:{s,t:[on|off]}"),
+        ({"$ref": "#/$defs/N"}, "a:{next:N,v:int}"),
+        ({"$ref": "#/$defs/none"}, "a:none"),
+        ({"$ref": "#/$defs/P/properties/s"}, "a:P"),
+        ({"$ref": "#"}, "a:#"),
+    ],
+)
+def test_a_reference_is_shown_as_what_it_means(schema, text):
+    defs = {
+        "C": {"type": "string", "enum": ["on", "off"]},
+        "S": {"type": "string"},
+        "P": {"properties": {"t": {"type": "array", "items": {"$ref": "#/$defs/C"}}, "s": {"$ref": "#/$defs/S"}}},
+        "N": {"properties": {"next": {"$ref": "#/$defs/N"}, "v": {"$ref": "#/definitions/I"}}},
+    }  # fmt: skip
+    shared = {"$defs": defs, "definitions": {"I": {"type": "integer"}}}
+    parameters = {"type": "object", "properties": {"a": schema}, **shared}
+    assert render_tool(Tool.from_json({"name": "f", "parameters": parameters})) == f"f({text})"
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [

@@ -256,6 +256,23 @@ def test_type_names_of_other_languages(name: str):
     assert admits({"type": name}, samples.get(name, [1, "a"]))
 
 
+def test_definitions_of_the_tool_hold_for_its_parameters_and_for_no_other_tool():
+    def listed(name: str, kind: str) -> Tool:
+        items = {"type": "array", "items": {"$ref": "#/$defs/X"}}
+        schema = {"type": "object", "properties": {"x": items}, "$defs": {"X": {"type": kind}}}
+        return Tool.from_json({"name": name, "parameters": schema})
+
+    grammar = compile_grammar((listed("f", "integer"), listed("g", "string")), tokenizer())
+    for name, value, right in [("f", 1, True), ("f", "a", False), ("g", "a", True), ("g", 1, False)]:
+        assert grammar.allows(render_answer([Call(name, {"x": [value]})])[0]) is right
+
+
+def test_two_meanings_of_one_definition_are_refused():
+    one, other = ({"$ref": "#/$defs/X", "$defs": {"X": {"type": t}}} for t in ("integer", "string"))
+    with pytest.raises(SchemaError, match=r"tool 'act', parameters/b: '\$defs' has another meaning of 'X'"):
+        compile_grammar((tool({"a": one, "b": other}),), tokenizer())
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"not": {"type": "string"}}, "not"),
     ({"if": {}, "then": {}}, "if"),
