@@ -163,11 +163,11 @@ def test_new_texts_do_not_compile_again():
 
 def test_equal_scores_keep_the_order_of_the_caller():
     a, b = TOOLS[0], TOOLS[5]
-    ranked = retriever().rank(QUERY, [a, b, a, b, a])
+    ranked = retriever().rank(QUERY, [a, b] * 50)
     assert len({r.score for r in ranked}) == 2
     for tool in (a, b):
         places = [r.index for r in ranked if r.tool == tool]
-        assert places == sorted(places) and len(places) in (2, 3)
+        assert places == sorted(places) and len(places) == 50
 
 
 @given(st.data())
@@ -299,6 +299,20 @@ def test_what_is_chosen_fits_and_the_next_best_would_not(limit, max_tools, rende
     assert choice.reason is not None
     assert (f"max_tools is {max_tools}" in choice.reason) == (most < len(TOOLS))
     assert choice.reason.partition("passed over, too long even alone: ")[2] == ", ".join(over)
+
+
+@pytest.mark.parametrize("render", STYLES, ids=("signature", "json"))
+def test_the_choice_is_full_to_the_token(render):
+    """Also where what joins the tools takes many tokens beside their own."""
+    many, found = [Tool(f"t{i}") for i in range(40)], _shared(render)
+    order = [r.index for r in found.rank(QUERY, many)]
+    sizes = [
+        len(encode_query(QUERY, [many[i] for i in sorted(order[:n])], tokenizer(), render, 10**6))
+        for n in range(1, 41)
+    ]
+    for limit in range(sizes[0], sizes[-1], 5 if render.style == "json" else 1):
+        chosen = choose_tools(found, QUERY, many, limit).tools
+        assert len(chosen) == sum(size <= limit for size in sizes)
 
 
 def test_a_query_too_long_is_refused_with_its_numbers():
