@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from needlex.data.encode import TooLong, encode_query
 from needlex.data.render import RenderConfig, render_tool
+from needlex.data.tokenizer import TokenizerConfig, train_tokenizer
 from needlex.decode import retrieve
 from needlex.decode.retrieve import Retriever, choose_tools, untrained_head
 from needlex.model.config import ModelConfig
@@ -304,10 +305,15 @@ def test_what_is_chosen_fits_and_the_next_best_would_not(limit, max_tools, rende
 @pytest.mark.parametrize("render", STYLES, ids=("signature", "json"))
 def test_the_choice_is_full_to_the_token(render):
     """Also where what joins the tools takes many tokens beside their own."""
-    many, found = [Tool(f"t{i}") for i in range(40)], _shared(render)
+    many = [Tool(f"t{i}") for i in range(40)]
+    # With hardly a merge the brackets of a list are pieces of their own, which many tools share.
+    pieces = train_tokenizer(
+        [QUERY, '[{"name":"t0123456789","parameters":{}}]'], TokenizerConfig(vocab_size=300)
+    )
+    found = Retriever(model(), pieces, render, 64, 512)
     order = [r.index for r in found.rank(QUERY, many)]
     sizes = [
-        len(encode_query(QUERY, [many[i] for i in sorted(order[:n])], tokenizer(), render, 10**6))
+        len(encode_query(QUERY, [many[i] for i in sorted(order[:n])], pieces, render, 10**6))
         for n in range(1, 41)
     ]
     for limit in range(sizes[0], sizes[-1], 5 if render.style == "json" else 1):
