@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,13 +17,20 @@ from jaxtyping import Array, Float
 from needlex.checkpoint.foreign import import_v1, read_v1
 from needlex.checkpoint.store import CheckpointError, load_params
 from needlex.config import read_config
+from needlex.data.config import DataConfig
+from needlex.data.encode import TooLong
 from needlex.data.render import RenderConfig
 from needlex.data.tokenizer import Tokenizer
-from needlex.decode.predict import Prediction, predict
+from needlex.decode.engine import Engine
+from needlex.decode.loop import GREEDY, Sampling
+from needlex.decode.predict import Prediction, predict, stream
+from needlex.decode.retrieve import Choice, Ranked, Retriever, choose_tools
+from needlex.decode.stream import Event, Finished, ToolsChosen, answer_events
+from needlex.functions import as_tools, invoke
 from needlex.model.config import ModelConfig
 from needlex.model.seq2seq import Seq2Seq
 from needlex.precision import named
-from needlex.schema import Call, Example, SchemaError, load_json, parse_tools
+from needlex.schema import Call, Example, SchemaError, Tool
 from needlex.train.config import TrainConfig
 
 
@@ -32,6 +40,30 @@ class AnswerError(ValueError):
     def __init__(self, reason: str, text: str):
         super().__init__(f"{reason}; the model wrote {text!r}")
         self.text = text
+
+
+class Calls(list[Call]):
+    """The calls that answer a query: a list, and what else is known about it."""
+
+    def __init__(self, calls: Sequence[Call], answer: Prediction, choice: Choice):
+        super().__init__(calls)
+        self.text = answer.text
+        """The answer as the model wrote it."""
+        self.log_probability = answer.log_probability
+        """Of the whole answer, nats."""
+        self.log_probabilities = answer.call_log_probabilities
+        """Of each call, nats: what the model gave by itself, without grammar and temperature."""
+        self.tools = tuple(t.name for t in choice.tools)
+        """Names of the tools that the model was offered."""
+        self.note = choice.reason
+        """Why these were not all tools; None when they were."""
+
+
+class Ran(NamedTuple):
+    """A call and what its function returned."""
+
+    call: Call
+    result: Any
 
 
 class ToolCaller:
@@ -50,7 +82,7 @@ class ToolCaller:
                 f"the tokenizer has {tokenizer.vocab_size} pieces, the model's table {config.vocab_size} rows; give the "
                 "tokenizer that the model was trained with"
             )
-        self.run = run
+        self.run_config = run
         """Configuration of the run that made the model, if it comes from one."""
         self.model = model
         self.config = config
@@ -117,43 +149,135 @@ class ToolCaller:
                 )
         return *shaped, one
 
+    @cached_property
+    def engine(self) -> Engine:
+        """The model made ready to decode."""
+        return Engine(self.model)
+
+    @cached_property
+    def retriever(self) -> Retriever:
+        """Ranks tools for queries; remembers the embeddings of tools."""
+        data = self.run_config.data if self.run_config is not None else DataConfig()
+        weight = self.run_config.loss.contrastive_weight if self.run_config is not None else None
+        return Retriever(self.model, self.tokenizer, self.render, data.max_query, data.max_tool, weight)
+
     def predict(
         self, examples: Sequence[Example], batch_size: int = 32, max_new_tokens: int | None = None,
-        constrained: bool = True,
+        constrained: bool = True, sampling: Sampling = GREEDY,
     ) -> list[Prediction]:  # fmt: skip
         """Answer texts for rows, in order; rows that do not fit come back with an error, never dropped.
 
         `constrained` admits only answers that are valid for the row's tools; without, the model writes what it likes.
         """
         requests = [(e.query, e.tools) for e in examples]
-        limit = self.max_decoder if max_new_tokens is None else max_new_tokens + 1
         return predict(
-            self.model, self.tokenizer, requests, self.render, self.max_encoder, limit, batch_size,
-            constrained,
+            self.engine, self.tokenizer, requests, self.render, self.max_encoder, self._limit(max_new_tokens),
+            batch_size, constrained, sampling,
         )  # fmt: skip
 
     def call(
-        self, query: str, tools: Any, max_new_tokens: int | None = None, constrained: bool = True
-    ) -> list[Call]:
-        """The calls that answer `query` with `tools` (definitions of any supported form, or JSON of them).
+        self, query: str, tools: Any, max_new_tokens: int | None = None, constrained: bool = True,
+        sampling: Sampling = GREEDY, max_tools: int | None = None,
+    ) -> Calls:  # fmt: skip
+        """The calls that answer `query` with `tools`: definitions of any supported form, JSON of them, Python functions,
+        pydantic models.
 
-        **Raises:** `SchemaError` for bad tools, `ValueError` when they exceed the encoder budget, `AnswerError` when
-        what the model wrote is no list of calls.
+        When query and tools exceed the encoder budget, or the tools `max_tools`, the nearest ones by the retrieval head
+        are offered, and `note` of the result says so.
+
+        **Raises:** `SchemaError` for bad tools, `ValueError` when query and tools exceed the encoder budget and none can be
+        chosen, `AnswerError` when what the model wrote is no list of calls.
         """
-        answer = self.predict([Example(query, parse_tools(tools), ())], 1, max_new_tokens, constrained)[0]
-        if answer.error is not None and answer.error.startswith("too_long"):
-            raise ValueError(answer.error)
-        if answer.error is not None and answer.error.startswith("schema: "):
-            raise SchemaError(answer.error.removeprefix("schema: "))
-        if answer.error is not None:
-            raise AnswerError(answer.error, answer.text)
+        calls: tuple[Call, ...] = ()
+        answer, choice = Prediction(""), self._choose(query, as_tools(tools), max_tools)
+        for event in self._events(query, choice, max_new_tokens, constrained, sampling):
+            if isinstance(event, Prediction):
+                answer = event
+            elif isinstance(event, Finished):
+                calls = event.calls
+        return Calls(calls, answer, choice)
+
+    def stream(
+        self, query: str, tools: Any, max_new_tokens: int | None = None, constrained: bool = True,
+        sampling: Sampling = GREEDY, max_tools: int | None = None,
+    ) -> Iterator[Event]:  # fmt: skip
+        """As `call`, event by event while the model writes: pieces of text, a call opened, an argument finished, a call
+        finished, and at last `Finished` with all calls.
+
+        **Raises:** what `call` raises; `AnswerError` after all other events.
+        """
+        choice = self._choose(query, as_tools(tools), max_tools)
+        if choice.reason is not None:
+            yield ToolsChosen(tuple(t.name for t in choice.tools), choice.reason)
+        for event in self._events(query, choice, max_new_tokens, constrained, sampling):
+            if not isinstance(event, Prediction):
+                yield event
+
+    def run(
+        self, query: str, functions: Callable[..., Any] | Sequence[Callable[..., Any]], *,
+        max_new_tokens: int | None = None, sampling: Sampling = GREEDY, max_tools: int | None = None,
+    ) -> list[Ran]:  # fmt: skip
+        """Answer `query` with Python functions, carry the calls out in their order, and return them with their results.
+
+        **Raises:** what `call` raises, before anything is carried out; what a function raises, with a note that names
+        the call.
+        """
+        given = [functions] if callable(functions) else list(functions)
+        tools = as_tools(given)
+        by_name = {t.name: f for f in given for t in as_tools(f)}
+        done: list[Ran] = []
+        for call in self.call(query, tools, max_new_tokens, True, sampling, max_tools):
+            try:
+                done.append(Ran(call, invoke(by_name[call.name], call.arguments)))
+            except Exception as e:
+                e.add_note(f"in {call.name}({dict(call.arguments)}); calls carried out before: {len(done)}")
+                raise
+        return done
+
+    def retrieve(self, query: str, tools: Any, k: int | None = None) -> list[Ranked]:
+        """The `k` tools (all if None) nearest to `query` by the retrieval head, best first.
+
+        **Raises:** `ValueError` when that head was not trained; `SchemaError` for bad tools.
+        """
+        return self.retriever.rank(query, as_tools(tools), k)
+
+    def _choose(self, query: str, tools: tuple[Tool, ...], max_tools: int | None) -> Choice:
         try:
-            raw = load_json(answer.text, "the answer")
-            if not isinstance(raw, list):
-                raise SchemaError("the answer is not a list")
-            return [Call.from_json(c) for c in raw]
+            return choose_tools(self.retriever, query, tools, self.max_encoder, max_tools)
+        except TooLong as e:
+            raise ValueError(f"too_long: {e}") from None
+
+    def _limit(self, max_new_tokens: int | None) -> int:
+        return self.max_decoder if max_new_tokens is None else max_new_tokens + 1
+
+    def _events(
+        self, query: str, choice: Choice, max_new_tokens: int | None, constrained: bool, sampling: Sampling
+    ) -> Iterator[Event | Prediction]:
+        """Events of one answer; the prediction comes before `Finished`."""
+        answer = Prediction("")
+
+        def steps() -> Iterator[list[int]]:
+            nonlocal answer
+            for found in stream(
+                self.engine, self.tokenizer, query, choice.tools, self.render, self.max_encoder,
+                self._limit(max_new_tokens), constrained, sampling,
+            ):  # fmt: skip
+                if isinstance(found, Prediction):
+                    answer = found
+                else:
+                    yield found
+
+        try:
+            for event in answer_events(self.tokenizer, steps()):
+                if isinstance(event, Finished):
+                    if answer.error is not None:
+                        raise AnswerError(answer.error, answer.text)
+                    yield answer
+                yield event
         except SchemaError as e:
-            raise AnswerError(str(e), answer.text) from None
+            if not answer.text and not answer.tokens:  # before the first token: a tool's schema
+                raise
+            raise AnswerError(answer.error or str(e), answer.text) from None
 
 
 def load(path: str | Path, tokenizer: str | Path | None = None, precision: str | None = None) -> ToolCaller:

@@ -105,13 +105,14 @@ def test_a_call_is_typed_or_an_error_with_the_text(model):
     ("text", "why"),
     [
         ("[{", "the answer is not valid JSON"),
-        ('{"name": "ring"}', "the answer is not a list"),
+        ('{"name": "ring"}', "the answer must be a list"),
         ('[{"arguments": {}}]', "call without a name"),
         ("[NaN]", "NaN is not a finite number"),
     ],
 )
 def test_whatever_the_model_writes_is_an_error_with_that_text(model, monkeypatch, text, why):
-    monkeypatch.setattr(ToolCaller, "predict", lambda *_: [Prediction(text, None)])
+    written = [model.tokenizer.encode(text), Prediction(text, tokens=1)]
+    monkeypatch.setattr("needlex.api.stream", lambda *_: iter(written))
     with pytest.raises(AnswerError, match=why) as e:
         model.call("ring", TOOLS)
     assert e.value.text == text
@@ -131,9 +132,13 @@ def test_a_step_is_loaded_like_the_run(model):
     for path in (step, str(step), str(trained())):
         found = needlex.load(path)
         np.testing.assert_array_equal(found.logits(ENC, DEC), model.logits(ENC, DEC))
-        assert (found.config, found.render, found.run) == (model.config, model.render, model.run)
+        assert (found.config, found.render, found.run_config) == (
+            model.config,
+            model.render,
+            model.run_config,
+        )
         assert (found.max_encoder, found.max_decoder) == (4 * 96, 2 * 80)
-    assert model.run is not None and model.run.run_dir == str(trained())
+    assert model.run_config is not None and model.run_config.run_dir == str(trained())
 
 
 def test_a_named_step_is_that_step(model, tmp_path):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from needlex.data.encode import TooLong, encode_query
 from needlex.data.render import RenderConfig
 from needlex.data.tokenizer import Tokenizer
-from needlex.decode.constrained import generate_constrained
-from needlex.decode.engine import generate
-from needlex.decode.grammar import Grammar, compile_grammar
-from needlex.model.seq2seq import Seq2Seq
+from needlex.decode.engine import Engine
+from needlex.decode.grammar import compile_grammar
+from needlex.decode.loop import GREEDY, Answer, Free, Guide, Sampling, decode, generate
 from needlex.schema import SchemaError, Tool
 
 LENGTHS = (64, 128, 256, 512, 1024)
 """Encoder lengths that are compiled; longer ones go up to the next multiple of 1024."""
+FEW_BATCHES = 16
+"""Up to so many batches share one encoder length: compiling for another would cost more than it saves."""
 
 
 class Prediction(NamedTuple):
@@ -30,7 +31,13 @@ class Prediction(NamedTuple):
     """`too_long: ...` when query and tools exceed the encoder budget, `unfinished: ...` when the answer has no end,
     `schema: ...` when a tool's schema cannot be decoded under constraint."""
     log_probability: float = 0.0
-    """Log-probability of the answer, nats."""
+    """Log-probability of the whole answer that the model gave by itself, without grammar and temperature, nats."""
+    call_log_probabilities: tuple[float, ...] = ()
+    """The part of each call; empty when the text is no list."""
+    tokens: int = 0
+    """Tokens of the answer, its end not counted."""
+    forced: int = 0
+    """Those that the grammar left no choice about."""
 
 
 def padded_length(n: int) -> int:
@@ -39,10 +46,11 @@ def padded_length(n: int) -> int:
 
 
 def predict(
-    model: Seq2Seq, tokenizer: Tokenizer, requests: Sequence[tuple[str, Sequence[Tool]]], render: RenderConfig,
+    engine: Engine, tokenizer: Tokenizer, requests: Sequence[tuple[str, Sequence[Tool]]], render: RenderConfig,
     max_encoder: int, max_decoder: int, batch_size: int = 32, constrained: bool = True,
+    sampling: Sampling = GREEDY,
 ) -> list[Prediction]:  # fmt: skip
-    """Greedy answers to (query, tools) pairs, in their order; if `constrained` only such as the tools admit.
+    """Answers to (query, tools) pairs, in their order; if `constrained` only such as the tools admit.
 
     Rows are decoded sorted by length in batches of `batch_size`; what a row gets does not depend on its neighbours.
     """
@@ -56,32 +64,88 @@ def predict(
         except TooLong as e:
             results[i] = Prediction("", f"too_long: {e}")
     coded.sort(key=lambda item: len(item[1]))
-    budget = max_decoder - 1
+    longest = len(coded[-1][1]) if 0 < len(coded) <= FEW_BATCHES * batch_size else 0
     for first in range(0, len(coded), batch_size):
-        chosen = coded[first : first + batch_size]
-        grammars: list[Grammar] = []  # of one batch: those of all requests would fill the memory
-        if constrained:
-            admitted = []
-            for i, ids in chosen:
-                try:
-                    grammars.append(compile_grammar(requests[i][1], tokenizer))
-                    admitted.append((i, ids))
-                except SchemaError as e:
-                    results[i] = Prediction("", f"schema: {e}")
-            chosen = admitted
+        chosen = []
+        guides: list[Guide] = []  # of one batch: those of all requests would fill the memory
+        for i, ids in coded[first : first + batch_size]:
+            try:
+                guides.append(guide(requests[i][1], tokenizer, max_decoder, constrained))
+                chosen.append((i, ids))
+            except SchemaError as e:
+                results[i] = Prediction("", f"schema: {e}")
         if not chosen:
             continue
-        rows = batch_size if not constrained and len(coded) >= batch_size else len(chosen)
-        encoder = np.zeros((rows, padded_length(len(chosen[-1][1]))), np.int32)
+        encoder = np.zeros((len(chosen), padded_length(longest or len(chosen[-1][1]))), np.int32)
         for row, (_, ids) in enumerate(chosen):
             encoder[row, : len(ids)] = ids
-        if not constrained:
-            found = generate(model, jnp.asarray(encoder), budget)
-            answers = zip(*(np.asarray(x) for x in found), strict=True)
-        else:
-            matchers = [g.matcher(budget + 1) for g in grammars]
-            answers = [a[:3] for a in generate_constrained(model, jnp.asarray(encoder), matchers, budget)]
-        for (i, _), (tokens, finished, score) in zip(chosen, answers, strict=False):
-            error = None if finished else f"unfinished: no end within {budget} tokens"
-            results[i] = Prediction(tokenizer.decode(tokens), error, float(score))
+        answers = generate(engine, encoder, guides, max_decoder - 1, sampling, [i for i, _ in chosen])
+        for (i, _), answer in zip(chosen, answers, strict=True):
+            results[i] = _prediction(answer, tokenizer, max_decoder - 1)
     return [r for r in results if r is not None]
+
+
+def stream(
+    engine: Engine, tokenizer: Tokenizer, query: str, tools: Sequence[Tool], render: RenderConfig,
+    max_encoder: int, max_decoder: int, constrained: bool = True, sampling: Sampling = GREEDY,
+) -> Iterator[list[int] | Prediction]:  # fmt: skip
+    """The token ids of one answer as they are decided, and at last the prediction.
+
+    **Raises:** `TooLong` when query and tools exceed the encoder budget, `SchemaError` for a tool that cannot be
+    decoded under constraint.
+    """
+    ids = encode_query(query, tools, tokenizer, render, max_encoder)
+    encoder = np.zeros((1, padded_length(len(ids))), np.int32)
+    encoder[0, : len(ids)] = ids
+    guides = [guide(tools, tokenizer, max_decoder, constrained)]
+    steps = decode(engine, encoder, guides, max_decoder - 1, sampling)
+    while True:
+        try:
+            yield from (tokens for _, tokens in next(steps))
+        except StopIteration as done:
+            yield _prediction(done.value[0], tokenizer, max_decoder - 1)
+            return
+
+
+def guide(tools: Sequence[Tool], tokenizer: Tokenizer, max_decoder: int, constrained: bool) -> Guide:
+    """What one answer is decoded under."""
+    return compile_grammar(tools, tokenizer).matcher(max_decoder) if constrained else Free()
+
+
+def _prediction(answer: Answer, tokenizer: Tokenizer, budget: int) -> Prediction:
+    text = tokenizer.decode(answer.tokens)
+    error = None if answer.finished else f"unfinished: no end within {budget} tokens"
+    calls = call_log_probabilities(text, [tokenizer.pieces[t] for t in answer.tokens], answer.scores)
+    return Prediction(text, error, answer.log_probability, calls, len(answer.tokens), answer.forced)
+
+
+def call_log_probabilities(
+    text: str, pieces: Sequence[bytes], scores: Sequence[float] | np.ndarray
+) -> tuple[float, ...]:
+    """Sum of `scores` over the tokens of each call in the list `text`.
+
+    A token that reaches from one call into the next belongs to the one that it ends in; commas and brackets between
+    calls belong to none.
+    """
+    spans, at = [], text.find("[") + 1
+    scan = json.JSONDecoder().raw_decode
+    try:
+        while (at := text.index("{", at)) >= 0:
+            end = scan(text, at)[1]
+            spans.append((len(text[:at].encode()), len(text[:end].encode())))
+            at = end
+    except ValueError:  # no further call, or a broken one
+        pass
+    sums = [0.0] * len(spans)
+
+    def call_at(byte: int) -> int | None:
+        return next((i for i, (a, b) in enumerate(spans) if a <= byte < b), None)
+
+    end = len(text.encode()) - sum(map(len, pieces))  # a dummy prefix is no part of the text
+    for piece, score in zip(pieces, scores, strict=False):
+        begin, end = end, end + len(piece)
+        call = call_at(end - 1)
+        call = call_at(begin) if call is None else call
+        if call is not None:
+            sums[call] += float(score)
+    return tuple(sums)

@@ -17,6 +17,15 @@ from needlex.schema import Call, SchemaError, load_json
 
 
 @dataclass(frozen=True)
+class ToolsChosen:
+    """Not all tools were offered to the model (comes first, if at all)."""
+
+    names: tuple[str, ...]
+    """Those that were."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class Text:
     """A piece of the answer as the model wrote it; all pieces joined are the answer."""
 
@@ -55,7 +64,7 @@ class Finished:
     calls: tuple[Call, ...]
 
 
-Event: TypeAlias = Text | CallOpened | ArgumentFinished | CallFinished | Finished
+Event: TypeAlias = ToolsChosen | Text | CallOpened | ArgumentFinished | CallFinished | Finished
 
 
 class TextPieces:

@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         _check_paths(args)
         model = _load_model(args.checkpoint)
         run = getattr(
-            model, "run", None
+            model, "run_config", None
         )  # the embedded sets are those of the data that the model was trained on
         embedded = run.data.embedded if run is not None else GenerateConfig()
         sets = load_sets(tuple(chain(*args.data)), args.max_samples, args.max_tools, embedded)

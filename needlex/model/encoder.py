@@ -16,7 +16,9 @@ from needlex.nn.stack import dropout, run_layers, stack_layers
 from needlex.types import Key
 
 
-def gated(x: Float[Array, "t d"], gate: Float[Array, ""], y: Float[Array, "t d"]) -> Float[Array, "t d"]:
+def gated(
+    x: Float[Array, "*b t d"], gate: Float[Array, ""], y: Float[Array, "*b t d"]
+) -> Float[Array, "*b t d"]:
     """x + sigmoid(gate) y; the gate is 0 at start, so half of y."""
     return x + jax.nn.sigmoid(gate.astype(jnp.float32)).astype(x.dtype) * y
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from needlex.data.config import DataConfig
 from needlex.data.render import render_answer
 from needlex.data.tokenizer import Tokenizer
+from needlex.decode.engine import Engine
 from needlex.decode.predict import predict
 from needlex.model.seq2seq import Seq2Seq
 from needlex.schema import Example
@@ -15,7 +16,7 @@ from needlex.schema import Example
 def sample_calls(model: Seq2Seq, examples: Sequence[Example], tokenizer: Tokenizer, data: DataConfig) -> str:
     """What the model answers to `examples`, beside what is right."""
     answers = predict(
-        model,
+        Engine(model),
         tokenizer,
         [(e.query, e.tools) for e in examples],
         data.render,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from needlex.data.encode import encode_query
 from needlex.data.render import RenderConfig
-from needlex.decode.constrained import generate_constrained
-from needlex.decode.engine import EOS
+from needlex.decode.engine import EOS, Engine
 from needlex.decode.grammar import compile_grammar
+from needlex.decode.loop import generate
 from needlex.decode.predict import predict
 from needlex.model.seq2seq import Seq2Seq
 from needlex.schema import Call, parse_tools
@@ -55,7 +54,7 @@ def test_forced_tokens_batches_and_caches_change_nothing():
     grammar, calling = compile_grammar(TOOLS, tokenizer()), 0
     for seed in range(12):
         matchers = [grammar.matcher(budget) for _ in coded]
-        found = generate_constrained(model(seed, 1), jnp.asarray(encoder), matchers, budget)
+        found = generate(Engine(model(seed, 1)), encoder, matchers, budget)
         assert all(a.finished for a in found)
         if sum(a.forced for a in found) < 20:  # a random model that says [] to everything proves little
             continue
@@ -69,7 +68,7 @@ def test_forced_tokens_batches_and_caches_change_nothing():
 def test_predictions_are_valid_and_refusals_stay_in_their_row():
     bad = parse_tools([{"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {}}}}}])
     requests = [(QUERIES[0], TOOLS), ("x", bad), (QUERIES[1], TOOLS), ("y " * 500, TOOLS)]
-    found = predict(model(), tokenizer(), requests, RenderConfig(), 200, 41, 8)
+    found = predict(Engine(model()), tokenizer(), requests, RenderConfig(), 200, 41, 8)
     assert [a.error is None for a in found] == [True, False, True, False]
     assert found[1].error.startswith("schema: tool 'f', parameters/a: 'not'") and found[3].error.startswith(
         "too_long"

@@ -1,4 +1,4 @@
-"""Cached greedy decoding against full forward passes that keep nothing."""
+"""Cached steps and greedy decoding against full forward passes that keep nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from needlex.decode.engine import EOS, PROMPT, Generated, generate, start, step
+from needlex.decode.engine import EOS, PROMPT, Engine, start, step
+from needlex.decode.loop import Answer, Free, generate
 from needlex.model.config import ModelConfig
-from needlex.model.seq2seq import PAD, Seq2Seq
+from needlex.model.seq2seq import Seq2Seq
 from needlex.precision import named
 
 VOCAB, BUDGET = 24, 14
@@ -59,11 +60,20 @@ def inputs(*lengths: int, seed: int = 3) -> list[np.ndarray]:
     return [rng.integers(6, VOCAB, n).astype(np.int32) for n in lengths]
 
 
-def batch(rows: list[np.ndarray], length: int | None = None, size: int | None = None) -> jax.Array:
-    found = np.zeros((size or len(rows), length or max(map(len, rows))), np.int32)
+def batch(rows: list[np.ndarray], length: int | None = None) -> np.ndarray:
+    found = np.zeros((len(rows), length or max(map(len, rows))), np.int32)
     for i, row in enumerate(rows):
         found[i, : len(row)] = row
-    return jnp.asarray(found)
+    return found
+
+
+@cache
+def engine(kind: str, seed: int = 0) -> Engine:
+    return Engine(model(kind, seed))
+
+
+def free(engine: Engine, encoder: np.ndarray, budget: int) -> list[Answer]:
+    return generate(engine, encoder, [Free() for _ in encoder], budget)
 
 
 def full_logits(model: Seq2Seq, encoder: np.ndarray, decoder: np.ndarray) -> np.ndarray:
@@ -84,9 +94,11 @@ def greedy(model: Seq2Seq, encoder: np.ndarray, max_new: int) -> tuple[list[int]
     decoder = np.full(len(PROMPT) + max_new, 7, np.int32)  # what stands behind cannot be seen
     decoder[: len(PROMPT)] = PROMPT
     total = 0.0
-    for i in range(max_new):
+    for i in range(max_new + 1):
         row = full_logits(model, encoder, decoder)[len(PROMPT) + i - 1].astype(np.float64)
         token = int(row.argmax())
+        if i == max_new and token != EOS:
+            break
         total += row[token] - np.log(np.exp(row - row.max()).sum()) - row.max()
         if token == EOS:
             return decoder[len(PROMPT) : len(PROMPT) + i].tolist(), True, total
@@ -94,12 +106,8 @@ def greedy(model: Seq2Seq, encoder: np.ndarray, max_new: int) -> tuple[list[int]
     return decoder[len(PROMPT) :].tolist(), False, total
 
 
-def answers(found: Generated) -> list[tuple[list[int], bool]]:
-    return [(t.tolist(), bool(f)) for t, f in zip(np.asarray(found.tokens), found.finished, strict=True)]
-
-
-def padded(tokens: list[int], max_new: int) -> list[int]:
-    return tokens + [PAD] * (max_new - len(tokens))
+def answers(found: list[Answer]) -> list[tuple[list[int], bool]]:
+    return [(a.tokens, a.finished) for a in found]
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -109,53 +117,74 @@ def test_cached_equals_full_forward_for_unequal_encoder_lengths(kind):
     decoders = np.random.default_rng(0).integers(1, VOCAB, (len(rows), BUDGET)).astype(np.int32)
     wanted = [full_logits(model(kind), e, d) for e, d in zip(rows, decoders, strict=True)]
     assert np.ptp(wanted[0]) > 1
-    empty = jax.jit(jax.vmap(lambda e: start(model(kind), e, BUDGET)))(batch(rows))
-    advance = jax.jit(jax.vmap(partial(step, model(kind)), in_axes=(0, 0, None)))
+    tested = engine(kind)
+    empty = start(tested.params, tested.weights, tested.static, jnp.asarray(batch(rows)), BUDGET)
+    advance = jax.jit(partial(step, tested.weights))
     for pieces in ([BUDGET], [1] * BUDGET, [6, 1, 1, 6]):
         at, found, caches = 0, [], empty
         for n in pieces:
             tokens = jnp.asarray(decoders[:, at : at + n])
-            logits, caches = advance(caches, tokens, jnp.array(at))
+            logits, caches = advance(caches, tokens, jnp.full(len(rows), at))
             found.append(logits)
             at += n
         np.testing.assert_allclose(np.concatenate(found, axis=1), np.stack(wanted), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
+def test_rows_at_different_positions_of_one_step(kind):
+    """A6: rows of one batch may stand at any position, and the cache of one is not touched by another's."""
+    rows, tested = inputs(3, 11, 1, 7), engine(kind)
+    decoders = np.random.default_rng(1).integers(1, VOCAB, (len(rows), BUDGET)).astype(np.int32)
+    wanted = [full_logits(model(kind), e, d) for e, d in zip(rows, decoders, strict=True)]
+    caches = start(tested.params, tested.weights, tested.static, jnp.asarray(batch(rows)), BUDGET + 2)
+    advance, at = jax.jit(partial(step, tested.weights)), np.zeros(len(rows), np.int32)
+    rng = np.random.default_rng(2)
+    while (at < BUDGET).any():
+        counts = np.minimum(rng.integers(0, 4, len(rows)), BUDGET - at)
+        tokens = np.full(
+            (len(rows), 3), 9, np.int32
+        )  # what is behind a row's own tokens is overwritten later
+        for i, n in enumerate(counts):
+            tokens[i, :n] = decoders[i, at[i] : at[i] + n]
+        logits, caches = advance(caches, tokens, at)
+        for i, n in enumerate(counts):
+            np.testing.assert_allclose(logits[i, :n], wanted[i][at[i] : at[i] + n], atol=1e-5, rtol=1e-5)
+        at += counts
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
 def test_greedy_answers_are_those_of_full_forward_passes(kind):
     rows = inputs(3, 11, 5, 7, 2, 9, 4, 8)
-    tested = model(kind, list(CONFIGS).index(kind))
-    wanted = [greedy(tested, row, BUDGET) for row in rows]
+    seed = list(CONFIGS).index(kind)
+    wanted = [greedy(model(kind, seed), row, BUDGET) for row in rows]
     lengths = {len(tokens) for tokens, finished, _ in wanted if finished}
     assert len(lengths) > 1 and not all(finished for _, finished, _ in wanted)
-    found = generate(tested, batch(rows), BUDGET)
-    assert answers(found) == [(padded(t, BUDGET), finished) for t, finished, _ in wanted]
-    np.testing.assert_allclose(found.log_probability, [s for *_, s in wanted], rtol=1e-5)
+    found = free(engine(kind, seed), batch(rows), BUDGET)
+    assert answers(found) == [(t, finished) for t, finished, _ in wanted]
+    np.testing.assert_allclose([a.log_probability for a in found], [s for *_, s in wanted], rtol=1e-5)
+    assert [len(a.scores) for a in found] == [len(t) + finished for t, finished, _ in wanted]
 
 
 def test_a_row_depends_neither_on_neighbours_nor_on_padding_nor_on_batch_size():
     rows = inputs(3, 11, 5, 7)
-    together = generate(model("attention only"), batch(rows), BUDGET)
+    tested = engine("attention only")
+    together = free(tested, batch(rows), BUDGET)
     for i, row in enumerate(rows):
-        alone = generate(model("attention only"), batch([row], length=16), BUDGET)
-        crowd = generate(model("attention only"), batch([row, *inputs(13, 2, seed=i)], 16, size=6), BUDGET)
+        alone = free(tested, batch([row], length=16), BUDGET)
+        crowd = free(tested, batch([row, *inputs(*range(2, 11), seed=i)], 16), BUDGET)
         for found in (alone, crowd):
             assert answers(found)[0] == answers(together)[i]
-            np.testing.assert_allclose(found.log_probability[0], together.log_probability[i], rtol=1e-5)
-        # Rows of padding alone fill up a batch: they are empty and finished.
-        assert answers(crowd)[3:] == [([PAD] * BUDGET, True)] * 3
-        assert crowd.log_probability[3:].tolist() == [0, 0, 0]
+            np.testing.assert_allclose(found[0].scores, together[i].scores, rtol=1e-4, atol=1e-5)
 
 
 def test_a_smaller_budget_cuts_the_same_answer():
     rows = inputs(3, 11, 5, 7, 2, 9, 4, 8)
-    whole = answers(generate(model("attention only"), batch(rows), BUDGET))
+    whole = answers(free(engine("attention only"), batch(rows), BUDGET))
     for budget in (1, 4):
-        cut = answers(generate(model("attention only"), batch(rows), budget))
+        cut = answers(free(engine("attention only"), batch(rows), budget))
         for (tokens, finished), (all_tokens, all_finished) in zip(cut, whole, strict=True):
-            ends = all_finished and (PAD if budget == BUDGET else all_tokens[budget - 1]) == PAD
             assert tokens == all_tokens[:budget]
-            assert finished == ends
+            assert finished == (all_finished and len(all_tokens) <= budget)
 
 
 def test_two_models_in_one_process_do_not_meet():
@@ -168,25 +197,21 @@ def test_two_models_in_one_process_do_not_meet():
     rows = inputs(3, 11, 5)
     wanted = [[greedy(m, row, BUDGET)[0] for row in rows] for m in models]
     assert len({str(w) for w in wanted}) == len(models)
+    engines = [Engine(m) for m in models]
     for i in (0, 1, 2, 3, 0, 3, 2, 1):
-        found = answers(generate(models[i], batch(rows), BUDGET))
-        assert [tokens for tokens, _ in found] == [padded(t, BUDGET) for t in wanted[i]]
+        assert [a.tokens for a in free(engines[i], batch(rows), BUDGET)] == wanted[i]
 
 
 def test_bfloat16_decodes_like_its_own_forward_pass():
     half = named("bfloat16").to_compute(model("attention only"))
     rows = inputs(3, 11, 5, 7)
-    found = generate(half, batch(rows), BUDGET)
-    assert found.log_probability.dtype == jnp.float32
-    for i, row in enumerate(rows):
-        tokens = np.asarray(found.tokens[i]).tolist()
-        length = tokens.index(PAD) if PAD in tokens else BUDGET
-        decoder = np.array([*PROMPT, *tokens], np.int32)
-        logits = full_logits(half, row, decoder)[len(PROMPT) - 1 :]
-        for j in range(length):  # near ties may go either way
-            assert logits[j].max() - logits[j][tokens[j]] < 0.05 * np.ptp(logits[j])
+    for row, answer in zip(rows, free(Engine(half), batch(rows), BUDGET), strict=True):
+        assert len(answer.tokens) > 1
+        logits = full_logits(half, row, np.array([*PROMPT, *answer.tokens], np.int32))[len(PROMPT) - 1 :]
+        for j, token in enumerate(answer.tokens):  # near ties may go either way
+            assert logits[j].max() - logits[j][token] < 0.05 * np.ptp(logits[j])
 
 
 def test_no_budget_is_refused():
     with pytest.raises(ValueError, match="max_new is 0"):
-        generate(model("attention only"), batch(inputs(3)), 0)
+        free(engine("attention only"), batch(inputs(3)), 0)

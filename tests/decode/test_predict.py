@@ -11,7 +11,8 @@ import pytest
 
 from needlex.data.encode import encode_query
 from needlex.data.render import RenderConfig
-from needlex.decode.engine import EOS, generate
+from needlex.decode.engine import EOS, Engine
+from needlex.decode.loop import Free, generate
 from needlex.decode.predict import LENGTHS, padded_length, predict
 from needlex.model.seq2seq import Seq2Seq
 from needlex.schema import Tool
@@ -40,9 +41,14 @@ def model(seed: int = 5, end: float = 3) -> Seq2Seq:
     return eqx.tree_at(lambda m: m.embedding.weight, found, jnp.asarray(table))
 
 
+@cache
+def engine() -> Engine:
+    return Engine(model())
+
+
 def run(requests=REQUESTS, batch_size: int = 32, max_encoder: int = 100, max_decoder: int = 13):
     return predict(
-        model(), tokenizer(), requests, RENDER, max_encoder, max_decoder, batch_size, constrained=False
+        engine(), tokenizer(), requests, RENDER, max_encoder, max_decoder, batch_size, constrained=False
     )
 
 
@@ -52,10 +58,10 @@ def test_every_request_is_answered_in_its_place_whatever_the_batch(batch_size):
     assert len(found) == len(REQUESTS)
     for (query, tools), answer in zip(REQUESTS[:-1], found[:-1], strict=True):
         ids = encode_query(query, tools, tokenizer(), RENDER, 100)
-        tokens, finished, score = (np.asarray(x)[0] for x in generate(model(), jnp.asarray(ids[None]), 12))
-        assert answer.text == tokenizer().decode(tokens)
-        assert answer.error == (None if finished else "unfinished: no end within 12 tokens")
-        assert answer.log_probability == pytest.approx(score, rel=1e-4)
+        (wanted,) = generate(engine(), ids[None], [Free()], 12)
+        assert answer.text == tokenizer().decode(wanted.tokens)
+        assert answer.error == (None if wanted.finished else "unfinished: no end within 12 tokens")
+        assert answer.log_probability == pytest.approx(wanted.log_probability, rel=1e-4)
     assert found[-1].text == "" and found[-1].error is not None
     assert found[-1].error.startswith("too_long: the encoder side takes ")
     assert {a.error is None for a in found[:-1]} == {True, False}
