@@ -39,3 +39,7 @@ lint: setup
 # Seconds a step, tokens/s, compile seconds and peak memory of the full-size training step.
 bench *flags: setup
     {{ python }} tools/bench.py {{ flags }}
+
+# Tokens/s, time to first token, ms an answer, share of forced tokens, bandwidth used: decoding at full size.
+bench-decode *flags: setup
+    {{ python }} tools/bench_decode.py {{ flags }}

@@ -73,6 +73,8 @@ REFUSED = {
     "--data.weights 1 2": r"data\.weights has 2 numbers for 1 data\.train sources",
     "--data.train a b --data.weights 1 -1": r"data\.weights are \(1\.0, -1\.0\); every weight must be positive",
     "--data.batch-size 0": r"data\.batch_size is 0; it must be at least 1",
+    "--data.pairs 7 --mesh.data 2": r"data\.pairs 7 cannot be split over mesh\.data 2",
+    "--data.pairs 1": r"data\.pairs is 1; a pair needs another one as its negative",
     "--data.batch-size 7 --mesh.data 2": r"data\.batch_size 7 cannot be split over mesh\.data 2",
     "--data.augment.values 2": r"augment\.values is 2\.0; it is a share",
     "--data.max-tools 0": r"data\.max_tools is 0",

@@ -37,6 +37,8 @@ class DataConfig:
     """Without packing: number of encoder lengths a batch may be padded to (and one more shape for long answers)."""
     window: int = 16
     """Without packing: batches whose rows are sorted by length together."""
+    pairs: int | None = None
+    """Query-tool pairs of a contrastive step, each with the others as negatives; `batch_size` if not given."""
     max_query: int = 64
     """Query tokens of a contrastive pair; longer ones make no pair."""
     max_tool: int = 256
@@ -56,6 +58,10 @@ class DataConfig:
                      "max_tool", "max_eval_samples", "threads", "prefetch"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"data.{name} is {getattr(self, name)}; it must be at least 1")
+        if self.pairs is not None and self.pairs < 2:
+            raise ValueError(
+                f"data.pairs is {self.pairs}; a pair needs another one as its negative: at least 2"
+            )
         if not self.train:
             raise ValueError("data.train is empty; give 'embedded' or a path")
         if self.weights and len(self.weights) != len(self.train):
@@ -66,3 +72,8 @@ class DataConfig:
             raise ValueError(f"data.weights are {self.weights}; every weight must be positive")
         if self.max_tools is not None and self.max_tools < 1:
             raise ValueError(f"data.max_tools is {self.max_tools}; it must be at least 1, or None for all")
+
+    @property
+    def pairs_per_batch(self) -> int:
+        """Pairs of one micro-batch of a contrastive step."""
+        return self.batch_size if self.pairs is None else self.pairs

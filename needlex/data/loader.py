@@ -223,8 +223,12 @@ def training_batches(
             raise ValueError("optim.accumulate needs batches of one shape: turn data.packing on")
         batches = batches.batch(accumulate)
     if pairs_every:
-        paired = PairBatches(mixture(sources, config.weights, seed + 1), size * accumulate, config, tokenizer, seed,
-                             pairs_every, part)  # fmt: skip
+        if config.pairs_per_batch % processes:
+            raise ValueError(
+                f"data.pairs {config.pairs_per_batch} cannot be shared out to {processes} processes; make it a multiple"
+            )
+        paired = PairBatches(mixture(sources, config.weights, seed + 1), config.pairs_per_batch * accumulate, config,
+                             tokenizer, seed, pairs_every, part)  # fmt: skip
         # Grain leaves out None as if filtered unless told otherwise, and there would be pairs at every step.
         batches = grain_x.ZipIterDataset([batches, paired.to_iter_dataset(read, allow_nones=True)])
         batches = batches.map(lambda both: _with_pairs(both[0], both[1], accumulate))

@@ -72,7 +72,9 @@ class TrainConfig:
         if not self.run_dir:
             raise ValueError("run_dir is empty; give a folder")
         named(self.precision)
-        if self.mesh.data > 0 and self.data.batch_size % self.mesh.data:
-            raise ValueError(
-                f"data.batch_size {self.data.batch_size} cannot be split over mesh.data {self.mesh.data} devices; make it a multiple"
-            )
+        if self.mesh.data > 0:
+            for name, value in (("batch_size", self.data.batch_size), ("pairs", self.data.pairs_per_batch)):
+                if value % self.mesh.data:
+                    raise ValueError(
+                        f"data.{name} {value} cannot be split over mesh.data {self.mesh.data} devices; make it a multiple"
+                    )

@@ -63,11 +63,12 @@ def train(
     """
     say = say or (lambda text: tqdm.write(text, file=sys.stdout))
     policy, mesh = named(config.precision), build_mesh(config.mesh)
-    if config.data.batch_size % mesh.size:
-        raise ValueError(
-            f"data.batch_size {config.data.batch_size} cannot be split over {mesh.size} devices (mesh.data "
-            f"{config.mesh.data}); make it a multiple"
-        )
+    for name, rows in (("batch_size", config.data.batch_size), ("pairs", config.data.pairs_per_batch)):
+        if rows % mesh.size:
+            raise ValueError(
+                f"data.{name} {rows} cannot be split over {mesh.size} devices (mesh.data {config.mesh.data}); "
+                "make it a multiple"
+            )
     schedule = make_schedule(config.optim, data.steps)
     optimizer = build_optimizer(config.optim, schedule, policy)
     model = Seq2Seq(config.model, key=jr.key(config.seed))

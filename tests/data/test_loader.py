@@ -212,6 +212,21 @@ def test_a_resume_with_another_number_of_processes_goes_on(kind, before, after):
             assert Counter(p for part in parts for p in _pairs(part.pairs)) == Counter(_pairs(batch.pairs))
 
 
+def test_pairs_have_a_number_of_their_own():
+    """More pairs than rows, shared out to processes and micro-batches, none of them twice."""
+    config = dataclasses.replace(CONFIGS["packing"], pairs=24)
+    whole = list(islice(batches(config, pairs_every=2, accumulate=2), 4))
+    assert [b.pairs is not None and b.pairs.query.shape[:2] for b in whole] == [False, (2, 24)] * 2
+    halves = [
+        list(islice(batches(config, pairs_every=2, accumulate=2, process=i, processes=2), 4)) for i in (0, 1)
+    ]
+    for step in (1, 3):
+        union = Counter(p for half in halves for p in _pairs(half[step].pairs))
+        assert union == Counter(_pairs(whole[step].pairs))
+    with pytest.raises(ValueError, match=r"data\.pairs 24 cannot be shared out to 5 processes"):
+        batches(dataclasses.replace(config, batch_size=20), pairs_every=2, processes=5)
+
+
 def test_pairs_come_every_nth_step_and_name_their_tool():
     stream = list(islice(batches(CONFIG, pairs_every=3), 18))
     assert [i for i, b in enumerate(stream, 1) if b.pairs is not None] == [3, 6, 9, 12, 15, 18]
