@@ -10,9 +10,10 @@ import asyncio
 import enum
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from needlex.hints.read import EMPTY, Slot, docstring, is_record, own_docstring, resolved
 from needlex.hints.schemas import schema_of, slots_schema
@@ -79,9 +80,13 @@ def invoke(source: Any, arguments: Mapping[str, Any]) -> Any:
     if is_record(source):
         return value_of(source, arguments, f"class {name!r}, argument ")
     parameters = _parameters(source, name)
-    values = slots_values([slot for slot, _ in parameters], arguments, f"function {name!r}, argument ")
-    places = [slot for slot, by_place in parameters if by_place]
-    positional = [values.pop(slot.name, slot.default) for slot in places]
+    slots = [slot for slot, _ in parameters]
+    values = slots_values(slots, arguments, f"function {name!r}, argument ")
+    for slot, p in parameters:
+        if _is_field(p.default) and slot.default is not EMPTY:
+            values.setdefault(slot.name, slot.default)
+    by_place = [slot for slot, p in parameters if p.kind == p.POSITIONAL_ONLY]
+    positional = [values.pop(slot.name, slot.default) for slot in by_place]
     result = source(*positional, **values)
     if inspect.iscoroutine(result):
         try:
@@ -107,7 +112,10 @@ def _target(source: Any) -> Any:
     """The function that holds hints and docstring."""
     while isinstance(source, functools.partial):
         source = source.func
-    source = inspect.unwrap(source.__init__ if isinstance(source, type) else source)  # type: ignore[misc]
+    if isinstance(source, type):
+        made = (inspect.unwrap(m) for m in (source.__init__, source.__new__))  # type: ignore[misc]
+        return next((m for m in made if isinstance(m, types.FunctionType)), source)
+    source = inspect.unwrap(source)
     if not isinstance(source, _FUNCTIONS):
         source = inspect.unwrap(type(source).__call__)
     return getattr(source, "__func__", source)
@@ -118,14 +126,15 @@ def _documentation(source: Any) -> str | None:
         source = source.func
     if isinstance(source, types.MethodType):
         return inspect.getdoc(source)  # perhaps that of the method it overrides
-    own = _target(source).__doc__
     if isinstance(source, type):
-        return own_docstring(source) or own
+        init = source.__init__  # type: ignore[misc]
+        return own_docstring(source) or (init.__doc__ if isinstance(init, types.FunctionType) else None)
+    own = _target(source).__doc__
     return own or (None if isinstance(inspect.unwrap(source), _FUNCTIONS) else own_docstring(type(source)))
 
 
-def _parameters(source: Any, name: str) -> list[tuple[Slot, bool]]:
-    """The arguments that a caller may give, and whether each is given by its place."""
+def _parameters(source: Any, name: str) -> list[tuple[Slot, inspect.Parameter]]:
+    """The arguments that a caller may give, each with its place in the signature."""
     try:
         signature = inspect.signature(source)
     except (ValueError, TypeError, NameError) as e:
@@ -147,11 +156,22 @@ def _parameters(source: Any, name: str) -> list[tuple[Slot, bool]]:
                 f"function {name!r}, parameter {p.name}: the method has no object; give {owner}(...).{name}"
             )
     raw = {p.name: p.annotation for p in asked if p.annotation is not EMPTY}
-    hints = resolved(raw, getattr(target, "__globals__", {}), f"function {name!r}, parameter ")
+    names = dict(getattr(target, "__globals__", {}))
+    if isinstance(source, type):  # a NamedTuple's method knows no names of its module
+        names |= vars(sys.modules.get(source.__module__, types))
+    hints = resolved(raw, names, f"function {name!r}, parameter ")
     out = []
     for p in asked:
-        hint = hints.get(p.name, EMPTY)
+        hint, default = hints.get(p.name, EMPTY), p.default
+        if _is_field(default):
+            hint = Annotated[Any if hint is EMPTY else hint, default]
+            default = EMPTY if default.is_required() else default.get_default(call_default_factory=True)
         if hint is EMPTY and type(p.default) in (str, int, float, bool):
             hint = type(p.default)
-        out.append((Slot(p.name, hint, p.default), p.kind == p.POSITIONAL_ONLY))
+        out.append((Slot(p.name, hint, default), p))
     return out
+
+
+def _is_field(default: Any) -> bool:
+    """Whether a default is what pydantic's `Field(...)` gives: it holds bounds, a description and the real default."""
+    return hasattr(default, "is_required") and hasattr(default, "get_default")

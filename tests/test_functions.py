@@ -12,7 +12,18 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NewType, NotRequired, Optional, Required, TypedDict, Union
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    Required,
+    TypedDict,
+    Union,
+)
 
 import pydantic
 import pytest
@@ -432,6 +443,44 @@ def test_a_plain_class_is_called_like_a_function():
     assert tool_of(Home).to_json()["parameters"]["properties"] == {"owner": STRING}
     assert tool_of(Home).description == "A house."
     assert invoke(Home, {"owner": "you"}).owner == "you"
+
+
+def fielded(
+    a: int = pydantic.Field(ge=1, description="how many"), b: str = pydantic.Field("x", max_length=2)
+):
+    return a, b
+
+
+@pydantic.dataclasses.dataclass
+class Bounded:
+    a: int = pydantic.Field(ge=1, description="how many")
+    b: str = "x"
+
+
+@pytest.mark.parametrize("source", [fielded, Bounded], ids=["function", "dataclass"])
+def test_a_field_of_pydantic_as_default_gives_bounds_and_its_own_default(source):
+    a, b = tool_of(source).parameters
+    assert (a.required, a.schema) == (True, INTEGER | {"minimum": 1, "description": "how many"})
+    assert not b.required and b.schema["type"] == "string"
+    made = invoke(source, {"a": 2})
+    assert made == ((2, "x") if source is fielded else Bounded(a=2, b="x"))
+    with pytest.raises(SchemaError, match="argument a: 0 is against minimum 1"):
+        invoke(source, {"a": 0})
+
+
+class Pair(NamedTuple):
+    left: int
+    right: Color = Color.RED
+
+
+class Bare:
+    pass
+
+
+def test_classes_without_an_init_of_their_own():
+    assert tool_of(Pair).parameter_names == ("left", "right") and tool_of(Pair).description == ""
+    assert invoke(Pair, {"left": 1, "right": "blue"}) == Pair(1, Color.BLUE)
+    assert tool_of(Bare) == Tool("Bare") and type(invoke(Bare, {})) is Bare
 
 
 def test_a_coroutine_is_left_to_a_loop_that_runs_already():

@@ -12,7 +12,7 @@ import typing
 import uuid
 from collections import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NotRequired, Required, Union
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, Union
 
 from docstring_parser import ParseError, parse
 
@@ -110,7 +110,7 @@ def unwrapped(hint: Any) -> tuple[Any, list[Any]]:
     extras: list[Any] = []
     while True:
         origin = typing.get_origin(hint)
-        if origin is typing.Annotated:
+        if origin is Annotated:
             extras = [*hint.__metadata__, *extras]
             hint = hint.__origin__
         elif origin in (Required, NotRequired, typing.Final, typing.ClassVar):
@@ -181,6 +181,8 @@ def slots_of(record: Any, where: str) -> list[Slot]:
         ) from None
     if not _is_typed_dict(record):
         parameters = inspect.signature(record).parameters.values()
+        for name, extra in getattr(record, "__pydantic_fields__", {}).items():  # a dataclass of pydantic's
+            hints[name] = Annotated[hints.get(name, Any), extra]
         return [Slot(p.name, hints.get(p.name, p.annotation), p.default) for p in parameters]
     slots = []
     for name, hint in hints.items():
