@@ -98,7 +98,11 @@ def _replaceable(
 def _leaves(value: Any, schema: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """Strings and numbers inside a value, each with the schema that rules it (`{}` where there is none)."""
     schema = schema if isinstance(schema, Mapping) else {}
-    if isinstance(value, Mapping):
+    if isinstance(value, (Mapping, list, tuple)) and not _FIXING.isdisjoint(schema):
+        # References and unions are not followed: whatever is inside stays as it is.
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(inner, schema)
+    elif isinstance(value, Mapping):
         properties = schema.get("properties")
         for key, inner in value.items():
             yield from _leaves(inner, properties.get(key) if isinstance(properties, Mapping) else None)
@@ -111,6 +115,7 @@ def _leaves(value: Any, schema: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 _FIXING = frozenset(
     (
+        "$ref",
         "enum",
         "const",
         "anyOf",
