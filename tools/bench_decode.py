@@ -128,7 +128,7 @@ def steps(engine: Engine, batch: int, args: Args, size: int, bandwidth: float) -
     advance = jax.jit(step, donate_argnums=1)
     seconds, wide = float("inf"), float("inf")
     for _ in range(args.repeat + 1):
-        _, cache = begin(engine.params, engine.weights, encoder=encoder)
+        cache = jax.block_until_ready(begin(engine.params, engine.weights, encoder=encoder)[1])
         tokens, at = np.full((batch, 1), 7, np.int32), np.full(batch, 2, np.int32)
         logits, cache = advance(engine.weights, cache, tokens, at)
         jax.block_until_ready(logits)
@@ -139,7 +139,7 @@ def steps(engine: Engine, batch: int, args: Args, size: int, bandwidth: float) -
         seconds = min(seconds, (time.perf_counter() - start) / (args.new_tokens - 1))
         block = np.full((batch, loop.MOST_TOKENS), 7, np.int32)
         jax.block_until_ready(advance(engine.weights, cache, block, at)[0])
-        _, cache = begin(engine.params, engine.weights, encoder=encoder)
+        cache = jax.block_until_ready(begin(engine.params, engine.weights, encoder=encoder)[1])
         start = time.perf_counter()
         jax.block_until_ready(advance(engine.weights, cache, block, at)[0])
         wide = min(wide, time.perf_counter() - start)

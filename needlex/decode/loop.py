@@ -21,9 +21,10 @@ from jaxtyping import Array, Float, Int
 from needlex.decode.engine import EOS, PROMPT, Cache, Engine, prefill, step
 from needlex.types import Key
 
-ROWS, TOKENS = (1, 8, 32), (1, 8)
-"""Rows of a batch and tokens of a step that are compiled. Few: a program costs more than the rows it would save."""
-MOST_TOKENS = TOKENS[-1]
+ROWS, MOST_TOKENS = (1, 8, 32), 8
+"""Rows of a batch that are compiled, and tokens of a wide step. Few: a program costs more than the rows it would save."""
+WIDE_FROM = 1.7, 2.7
+"""Tokens a row from which a wide step pays, for one row and for more: how many narrow steps cost as much."""
 
 
 @dataclass(frozen=True)
@@ -182,58 +183,50 @@ def decode(
     padded[:n] = encoder
     last, cache = _begin(engine.params, engine.weights, engine.static, padded, length)
     tokens: list[list[int]] = [[] for _ in guides]
+    queues: list[list[int]] = [[] for _ in guides]
+    """Tokens that are decided and not fed."""
     ends, forced = np.full(n, np.nan), np.zeros(n, int)
     live = dict(enumerate(range(n)))
     """Rows that go on, by their place in the batch. What stands at other places is read by nobody."""
     gains: list[tuple[dict[int, int], np.ndarray, Array]] = []
     while live:
-        masks = np.zeros((size, words), np.int32)
-        for place, row in live.items():
-            guides[row].fill(masks[place])
-        if key is None:
-            picked = _choose(last, masks)
-        else:
-            rows, at = np.zeros(size, np.int32), np.zeros(size, np.int32)
-            for place, row in live.items():
-                rows[place], at[place] = numbers[row], len(tokens[row])
-            picked = _draw(last, masks, key, rows, at, sampling.temperature, sampling.top_p)
-        chosen, end = (np.asarray(x) for x in picked)
-        block = np.zeros((size, MOST_TOKENS), np.int32)
-        counts, positions = np.ones(size, np.int32), np.zeros(size, np.int32)
+        open_rows = [(place, row) for place, row in live.items() if not queues[row]]
         written: list[tuple[int, list[int]]] = []
-        for place, row in list(live.items()):
-            guide, token = guides[row], int(chosen[place])
-            if token != EOS and len(tokens[row]) == budget:  # unfinished: under a grammar this cannot be
-                del live[place]
-                continue
-            guide.consume(token)
-            if token == EOS:
-                ends[row] = end[place]
-                del live[place]
-                continue
-            new = [token]
-            for t in guide.forced()[: MOST_TOKENS - 1]:
-                if t == EOS:  # is chosen in the next round, for its log-probability
-                    break
-                guide.consume(t)
-                new.append(t)
-            new = new[: budget - len(tokens[row])]
-            forced[row] += len(new) - 1
-            counts[place], positions[place] = len(new), len(PROMPT) + len(tokens[row])
-            block[place, : len(new)] = new
-            tokens[row] += new
-            written.append((row, new))
+        if open_rows:
+            masks = np.zeros((size, words), np.int32)
+            for place, row in open_rows:
+                guides[row].fill(masks[place])
+            if key is None:
+                picked = _choose(last, masks)
+            else:
+                rows, at = np.zeros(size, np.int32), np.zeros(size, np.int32)
+                for place, row in open_rows:
+                    rows[place], at[place] = numbers[row], len(tokens[row])
+                picked = _draw(last, masks, key, rows, at, sampling.temperature, sampling.top_p)
+            chosen, end = (np.asarray(x) for x in picked)
+            for place, row in open_rows:
+                token, left = int(chosen[place]), budget - len(tokens[row])
+                new = _follow(guides[row], token) if token == EOS or left else []
+                if not new:
+                    ends[row] = end[place] if token == EOS else np.nan
+                    del live[place]
+                    continue
+                new = new[:left]
+                forced[row] += len(new) - 1
+                tokens[row] += new
+                queues[row] = new
+                written.append((row, new))
         if not live:
             break
         if (smaller := bucket(len(live), ROWS)) < size:
             order = np.array([*live, *[0] * (smaller - len(live))])
             last, cache = _keep((last, cache), order)
-            block, counts, positions = block[order], counts[order], positions[order]
             live, size = dict(enumerate(live.values())), smaller
-        block = block[:, : bucket(int(counts.max()), TOKENS)]
+        block, counts, positions = _next_block(live, tokens, queues, size)
         last, gained, cache = _advance(engine.weights, cache, last, block, counts, positions)
         gains.append((live.copy(), counts, gained))
-        yield written  # the device is at work: nothing is waited for until the next choice
+        if written:
+            yield written  # the device is at work: nothing is waited for until the next choice
     scores: list[list[float]] = [[] for _ in guides]
     for places, counts, gained in gains:
         found = np.asarray(gained)
@@ -245,6 +238,36 @@ def decode(
         Answer(t, g.finished, np.array(s), int(f))
         for t, g, s, f in zip(tokens, guides, scores, forced, strict=True)
     ]
+
+
+def _follow(guide: Guide, token: int) -> list[int]:
+    """The chosen token and those that must follow it; nothing after the end."""
+    guide.consume(token)
+    if token == EOS:
+        return []
+    new = [token]
+    for t in guide.forced():
+        if t == EOS:  # is chosen in the next round, for its log-probability
+            break
+        guide.consume(t)
+        new.append(t)
+    return new
+
+
+def _next_block(
+    live: dict[int, int], tokens: list[list[int]], queues: list[list[int]], size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take the next tokens from the queues: the block, how many of each row are real, and where they stand."""
+    ready = sum(min(len(queues[row]), MOST_TOKENS) for row in live.values())
+    width = MOST_TOKENS if ready >= WIDE_FROM[size > 1] * len(live) else 1
+    block = np.zeros((size, width), np.int32)
+    counts, positions = np.ones(size, np.int32), np.zeros(size, np.int32)
+    for place, row in live.items():
+        fed, queues[row] = queues[row][:width], queues[row][width:]
+        block[place, : len(fed)] = fed
+        counts[place] = len(fed)
+        positions[place] = len(PROMPT) + len(tokens[row]) - len(queues[row]) - len(fed)
+    return block, counts, positions
 
 
 def generate(
