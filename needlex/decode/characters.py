@@ -46,12 +46,11 @@ def character(program: Program, ranges: Ranges) -> int:
     plain, places = 0, []
     for code in range(0x80):
         if any(low <= code <= high for low, high in ranges):
-            written = json.dumps(chr(code))[1:-1].encode()
+            written = json.dumps(chr(code), ensure_ascii=False)[1:-1].encode()
             if len(written) == 1:
                 plain |= 1 << code
             else:
                 places.append(written)
-    # json.dumps escapes DEL only when it must be ASCII
     out = [program.byte(plain, program.DONE), *_spelled(program, places)]
     for low, high in ranges:
         for first, last in _LENGTHS:
