@@ -1,22 +1,18 @@
-"""The Python door: `needlex.load(path)` gives a model that answers queries."""
+"""The Python door: what a model that `needlex.load` gave can be asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
+from operator import index
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
-from needlex.checkpoint.foreign import import_v1, read_v1
-from needlex.checkpoint.store import CheckpointError, load_params
-from needlex.config import read_config
 from needlex.data.config import DataConfig
 from needlex.data.encode import TooLong
 from needlex.data.render import RenderConfig
@@ -26,10 +22,9 @@ from needlex.decode.loop import GREEDY, Sampling
 from needlex.decode.predict import Prediction, predict, stream
 from needlex.decode.retrieve import Choice, Ranked, Retriever, choose_tools
 from needlex.decode.stream import Event, Finished, ToolsChosen, answer_events
-from needlex.functions import as_tools, invoke
+from needlex.functions import as_tools, invoke, tool_of
 from needlex.model.config import ModelConfig
 from needlex.model.seq2seq import Seq2Seq
-from needlex.precision import named
 from needlex.schema import Call, Example, SchemaError, Tool
 from needlex.train.config import TrainConfig
 
@@ -38,8 +33,11 @@ class AnswerError(ValueError):
     """The model's answer is no list of calls; `text` is what it wrote."""
 
     def __init__(self, reason: str, text: str):
-        super().__init__(f"{reason}; the model wrote {text!r}")
+        super().__init__(reason, text)
         self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; the model wrote {self.text!r}"
 
 
 class Calls(list[Call]):
@@ -64,6 +62,15 @@ class Ran(NamedTuple):
 
     call: Call
     result: Any
+
+
+class Results(list[Ran]):
+    """Calls with what their functions returned, in order; `answer` is what the model said."""
+
+    def __init__(self, answer: Calls):
+        super().__init__()
+        self.answer = answer
+        """All calls, with their probabilities and which tools were offered."""
 
 
 class ToolCaller:
@@ -185,8 +192,9 @@ class ToolCaller:
         When query and tools exceed the encoder budget, or the tools `max_tools`, the nearest ones by the retrieval head
         are offered, and `note` of the result says so.
 
-        **Raises:** `SchemaError` for bad tools, `ValueError` when query and tools exceed the encoder budget and none can be
-        chosen, `AnswerError` when what the model wrote is no list of calls.
+        **Raises:** `SchemaError` for bad tools or an empty query, `ValueError` when query and tools exceed the encoder
+        budget and none can be chosen or when `max_new_tokens` are too few for any answer, `AnswerError` when what the
+        model wrote is no list of calls.
         """
         calls: tuple[Call, ...] = ()
         answer, choice = Prediction(""), self._choose(query, as_tools(tools), max_tools)
@@ -214,19 +222,25 @@ class ToolCaller:
                 yield event
 
     def run(
-        self, query: str, functions: Callable[..., Any] | Sequence[Callable[..., Any]], *,
+        self, query: str, functions: Callable[..., Any] | Iterable[Callable[..., Any]], *,
         max_new_tokens: int | None = None, sampling: Sampling = GREEDY, max_tools: int | None = None,
-    ) -> list[Ran]:  # fmt: skip
+    ) -> Results:  # fmt: skip
         """Answer `query` with Python functions, carry the calls out in their order, and return them with their results.
 
-        **Raises:** what `call` raises, before anything is carried out; what a function raises, with a note that names
-        the call.
+        **Raises:** what `call` raises, and `SchemaError` for what is no function or two of one name, before anything is
+        carried out; what a function raises, with a note that names the call.
         """
-        given = [functions] if callable(functions) else list(functions)
-        tools = as_tools(given)
-        by_name = {t.name: f for f in given for t in as_tools(f)}
-        done: list[Ran] = []
-        for call in self.call(query, tools, max_new_tokens, True, sampling, max_tools):
+        by_name: dict[str, Callable[..., Any]] = {}
+        for f in [functions] if callable(functions) else functions:
+            if not callable(f):
+                raise SchemaError(
+                    f"{f!r} is no function; `call` takes definitions, `run` what carries them out"
+                )
+            name = tool_of(f).name
+            if by_name.setdefault(name, f) != f:
+                raise SchemaError(f"two functions are called {name!r}; names must be unique")
+        done = Results(self.call(query, list(by_name.values()), max_new_tokens, True, sampling, max_tools))
+        for call in done.answer:
             try:
                 done.append(Ran(call, invoke(by_name[call.name], call.arguments)))
             except Exception as e:
@@ -237,84 +251,57 @@ class ToolCaller:
     def retrieve(self, query: str, tools: Any, k: int | None = None) -> list[Ranked]:
         """The `k` tools (all if None) nearest to `query` by the retrieval head, best first.
 
-        **Raises:** `ValueError` when that head was not trained; `SchemaError` for bad tools.
+        **Raises:** `ValueError` when that head was not trained; `SchemaError` for bad tools or an empty query.
         """
-        return self.retriever.rank(query, as_tools(tools), k)
+        return self.retriever.rank(_checked(query), as_tools(tools), k)
 
     def _choose(self, query: str, tools: tuple[Tool, ...], max_tools: int | None) -> Choice:
         try:
-            return choose_tools(self.retriever, query, tools, self.max_encoder, max_tools)
+            return choose_tools(self.retriever, _checked(query), tools, self.max_encoder, max_tools)
         except TooLong as e:
             raise ValueError(f"too_long: {e}") from None
 
     def _limit(self, max_new_tokens: int | None) -> int:
-        return self.max_decoder if max_new_tokens is None else max_new_tokens + 1
+        if max_new_tokens is None:
+            return self.max_decoder
+        try:
+            return index(max_new_tokens) + 1
+        except TypeError:
+            raise ValueError(f"max_new_tokens is {max_new_tokens!r}; it must be a whole number") from None
 
     def _events(
         self, query: str, choice: Choice, max_new_tokens: int | None, constrained: bool, sampling: Sampling
     ) -> Iterator[Event | Prediction]:
         """Events of one answer; the prediction comes before `Finished`."""
-        answer = Prediction("")
+        answers: list[Prediction] = []
 
         def steps() -> Iterator[list[int]]:
-            nonlocal answer
             for found in stream(
                 self.engine, self.tokenizer, query, choice.tools, self.render, self.max_encoder,
                 self._limit(max_new_tokens), constrained, sampling,
             ):  # fmt: skip
                 if isinstance(found, Prediction):
-                    answer = found
+                    answers.append(found)
                 else:
                     yield found
 
         try:
             for event in answer_events(self.tokenizer, steps()):
                 if isinstance(event, Finished):
+                    (answer,) = answers
                     if answer.error is not None:
                         raise AnswerError(answer.error, answer.text)
                     yield answer
                 yield event
         except SchemaError as e:
-            if not answer.text and not answer.tokens:  # before the first token: a tool's schema
+            if not answers:  # before the first token: a tool's schema
                 raise
-            raise AnswerError(answer.error or str(e), answer.text) from None
+            raise AnswerError(answers[0].error or str(e), answers[0].text) from None
 
 
-def load(path: str | Path, tokenizer: str | Path | None = None, precision: str | None = None) -> ToolCaller:
-    """Load a run directory, one step of it (`RUN/checkpoints/STEP`), or a Needle v1 `.pkl`.
-
-    `tokenizer` names a SentencePiece model to use instead of the one in the run (a `.pkl` has none); `precision` names a policy
-    for the computation instead of the run's.
-
-    **Raises:** `FileNotFoundError` or `CheckpointError` naming what was tried, `ForeignError` for a bad pickle.
-    """
-    path = Path(path)
-    given = Tokenizer.load(tokenizer) if tokenizer is not None else None
-    if not path.exists():
-        raise FileNotFoundError(
-            f"no checkpoint at {path}; train one with `python -m needlex.train --run-dir {path}`"
-        )
-    if path.suffix == ".pkl":
-        model, config = import_v1(*read_v1(path))
-        model = named(precision or "float32").to_compute(model)
-        return ToolCaller(model, config, given, RenderConfig(style="json", descriptions=True))
-    step = None
-    if path.name.isdigit() and path.parent.name == "checkpoints":
-        step, path = int(path.name), path.parent.parent
-    source = path / "config.json"
-    if not source.is_file():
-        raise CheckpointError(
-            f"{path} is no run directory: it has no config.json; give the folder of --run-dir, a step of it or a .pkl"
-        )
-    config = read_config(TrainConfig, source)
-    like = eqx.filter_eval_shape(lambda: Seq2Seq(config.model, key=jr.key(0)))
-    shapes, static = eqx.partition(like, lambda x: isinstance(x, jax.ShapeDtypeStruct))
-    _, params = load_params(path, shapes, step)
-    policy = named(precision or config.precision)
-    model = eqx.combine(policy.to_compute(params), static)
-    data = config.data
-    # Rotary positions have no end: rows longer than those trained on are tried, within reason.
-    return ToolCaller(
-        model, config.model, given or Tokenizer.load(path / "tokenizer.model"), data.render, 4 * data.max_encoder,
-        2 * data.max_decoder, config,
-    )  # fmt: skip
+def _checked(query: Any) -> str:
+    if not isinstance(query, str):
+        raise SchemaError(f"the query must be text, not {type(query).__name__}")
+    if not query.strip():
+        raise SchemaError("the query is empty; say in words what is to be done")
+    return query

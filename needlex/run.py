@@ -29,7 +29,7 @@ class RunArgs:
     tokenizer: str | None = None
     """SentencePiece model for a checkpoint without one."""
     max_len: int | None = None
-    """Most tokens of the answer; the model's own budget if not given."""
+    """Most tokens of the answer (`max_new_tokens`); the model's own budget if not given."""
     constrained: bool = True
     """Admit only calls that are valid for the tools; `--no-constrained` lets the model write what it likes."""
     temperature: float = 0.0
@@ -41,7 +41,7 @@ class RunArgs:
     max_tools: int | None = None
     """Offer the model at most so many tools, the nearest by its retrieval head."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Print the calls as one JSON object on the last line."""
+    """Print the calls, or the error, as one JSON object on the last line."""
 
 
 def read_tools(text: str) -> Any:
@@ -65,16 +65,16 @@ def read_tools(text: str) -> Any:
 def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
     """Answer one query; prints a call a line and returns them.
 
-    Exits with status 1 and a message when the checkpoint, the tools or the answer are bad.
+    Exits with status 1 and a message when the checkpoint, the tools, the query or the answer are bad.
     """
     args = tyro.cli(RunArgs, args=argv, prog=PROG, description=__doc__)
-    import needlex
+    import needlex  # starts jax, so only now
     from needlex.api import AnswerError
     from needlex.decode.loop import Sampling
 
     calls: tuple[Call, ...] = ()
-    offered: dict[str, Any] = {}
-    live = Live()
+    report: dict[str, Any] = {"query": args.query, "calls": None}
+    live = Live(args.constrained)
     try:
         sampling = Sampling(args.temperature, args.top_p, args.seed)
         tools = read_tools(args.tools)
@@ -84,34 +84,33 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
         ):
             live.show(event)
             if isinstance(event, ToolsChosen):
-                offered = {"tools": list(event.names), "note": event.reason}
+                report |= {"tools": list(event.names), "note": event.reason}
             elif isinstance(event, Finished):
                 calls = event.calls
-    except AnswerError as e:
+    except (OSError, ValueError) as e:
         live.close()
         print(f"{PROG}: {e}", file=sys.stderr)
         if args.json:
-            report = {"query": args.query, "calls": None, "error": str(e), "text": e.text}
-            print(json.dumps(report, ensure_ascii=False))
-        raise SystemExit(1) from None
-    except (OSError, ValueError) as e:
-        print(f"{PROG}: {e}", file=sys.stderr)
-        if args.json:
-            print(json.dumps({"query": args.query, "calls": None, "error": str(e)}, ensure_ascii=False))
+            text = {"text": e.text} if isinstance(e, AnswerError) else {}
+            _show(_json(report | {"error": str(e)} | text))
         raise SystemExit(1) from None
     found = [c.to_json() for c in calls]
     if not found:
         print("no call: none of the tools serves this query")
     if args.json:
-        print(json.dumps({"query": args.query, "calls": found, **offered}, ensure_ascii=False))
+        _show(_json(report | {"calls": found}))
     return found
 
 
 class Live:
-    """Prints calls while they are written: `name(argument=value, ...)`, one a line."""
+    """Prints calls while they are written: `name(argument=value, ...)`, one a line.
 
-    def __init__(self):
-        self.open = False
+    An answer that is not `constrained` may write an argument twice or a name late, so its calls are printed when complete.
+    """
+
+    def __init__(self, constrained: bool = True):
+        self._constrained = constrained
+        self._open = False
         """Whether a line is begun."""
         self._between = ""
 
@@ -119,21 +118,49 @@ class Live:
         match event:
             case ToolsChosen():
                 print(f"{PROG}: {event.reason}", file=sys.stderr)
-            case CallOpened():
-                print(f"{event.name}(", end="", flush=True)
-                self.open, self._between = True, ""
-            case ArgumentFinished():
-                value = json.dumps(event.value, ensure_ascii=False)
-                print(f"{self._between}{event.name}={value}", end="", flush=True)
-                self._between = ", "
+            case CallOpened() if self._constrained:
+                self._begin(event.name)
+            case ArgumentFinished() if self._constrained:
+                self._argument(event.name, event.value)
             case CallFinished():
-                print(")", flush=True)
-                self.open = False
+                if not self._constrained:
+                    self._begin(event.call.name)
+                    for name, value in event.call.arguments.items():
+                        self._argument(name, value)
+                _show(")")
+                self._open = False
 
     def close(self) -> None:
         """End a line that was begun."""
-        if self.open:
+        if self._open:
             print()
+
+    def _begin(self, name: str) -> None:
+        _show(f"{name}(", "")
+        self._open, self._between = True, ""
+
+    def _argument(self, name: str, value: Any) -> None:
+        _show(f"{self._between}{name}={_json(value)}", "")
+        self._between = ", "
+
+
+def _json(value: Any) -> str:
+    """JSON that standard output can show: with escapes only where its encoding has no such character."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(_encoding())
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
+
+
+def _show(text: str, end: str = "\n") -> None:
+    encoding = _encoding()  # a name that it has no character for must not end the run
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end=end, flush=True)
+
+
+def _encoding() -> str:
+    return sys.stdout.encoding or "utf-8"
 
 
 if __name__ == "__main__":

@@ -19,8 +19,11 @@ from needlex.api import AnswerError, ToolCaller
 from needlex.checkpoint.foreign import export_v1
 from needlex.checkpoint.store import CheckpointError, Store
 from needlex.config import ConfigError, read_config
+from needlex.data.render import render_tool
 from needlex.data.tokenizer import TokenizerConfig, train_tokenizer
+from needlex.decode.loop import Sampling
 from needlex.decode.predict import Prediction
+from needlex.decode.stream import Finished, ToolsChosen
 from needlex.model.config import ModelConfig
 from needlex.model.seq2seq import Seq2Seq
 from needlex.precision import named
@@ -118,13 +121,133 @@ def test_whatever_the_model_writes_is_an_error_with_that_text(model, monkeypatch
     assert e.value.text == text
 
 
-def test_what_cannot_be_asked_is_refused(model):
-    with pytest.raises(SchemaError, match="no tools"):
-        model.call("ring", [])
-    with pytest.raises(SchemaError, match="tool 'f', parameters/x: 'pattern'"):
-        model.call("ring", [{"name": "f", "parameters": {"x": {"type": "string", "pattern": "("}}}])
-    with pytest.raises(ValueError, match=r"too_long.*the limit is 384"):
-        model.call("ring " * 2000, TOOLS)
+CYCLES = {
+    "of names": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    "of required fields": {"a": {"type": "object", "properties": {"n": {"$ref": "#/$defs/a"}}, "required": ["n"]}},
+    "of a list": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
+}  # fmt: skip
+
+
+def of_x(schema: dict, **shared) -> list[dict]:
+    return [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, **shared}}]
+
+
+@pytest.mark.parametrize("door", ["call", "stream"])
+@pytest.mark.parametrize(
+    ("tools", "why"),
+    [
+        ([], "no tools"),
+        (None, "no tools"),
+        ("[{", "'tools' is not valid JSON: .* at character 2"),
+        ("7", "no tools .*list of tool definitions"),
+        ([7], "a tool must be an object, not int"),
+        (of_x({"type": "string", "pattern": "("}), "tool 'f', parameters/x: 'pattern'"),
+        (of_x({"$ref": "#/$defs/a"}), r"parameters/x: .*#/\$defs/a"),
+        *[(of_x({"$ref": "#/$defs/a"}, **{"$defs": c}), "tool 'f', parameters/x.* is recursive; write") for c in CYCLES.values()],
+    ],
+    ids=[*range(7), *CYCLES],
+)  # fmt: skip
+def test_tools_that_cannot_be_offered_are_refused(model, door, tools, why):
+    with pytest.raises(SchemaError, match=why):
+        list(getattr(model, door)("ring", tools))
+
+
+@pytest.mark.parametrize("door", ["call", "stream", "retrieve"])
+@pytest.mark.parametrize("query", ["", " \t\n", "\u3000"])
+def test_a_query_of_nothing_is_refused(model, door, query):
+    with pytest.raises(SchemaError, match="the query is empty; say in words"):
+        list(getattr(model, door)(query, TOOLS))
+
+
+@pytest.mark.parametrize("query", ["ring " * 20_000, "x" * 100_000, "é" * 100_000])
+def test_a_query_beyond_the_budget_is_refused_with_the_numbers(model, query):
+    tokens = len(model.tokenizer.encode(query)) + 1
+    with pytest.raises(ValueError, match=rf"too_long: .* takes {tokens} tokens, the limit is 384: .*shorten"):
+        model.call(query, TOOLS)
+
+
+def test_a_budget_is_at_least_the_empty_answer(model):
+    """Its two tokens: `[`, `]`."""
+    assert model.call("ring", TOOLS, max_new_tokens=2) == []
+    for few in (1, 0, -3):
+        with pytest.raises(ValueError, match=rf"the budget is {few + 1} tokens, .*raise max_new_tokens"):
+            model.call("ring", TOOLS, max_new_tokens=few)
+        with pytest.raises(ValueError, match="raise max_new_tokens"):
+            list(model.stream("ring", TOOLS, max_new_tokens=few))
+    with pytest.raises(ValueError, match="at least one token must be allowed"):
+        model.call("ring", TOOLS, max_new_tokens=0, constrained=False)
+
+
+@pytest.mark.parametrize("budget", range(3, 40, 4))
+def test_every_budget_gives_complete_calls(model, budget):
+    for seed in range(4):
+        found = model.call("ring", TOOLS, budget, sampling=Sampling(2.0, seed=seed))
+        assert found == [Call.from_json(c) for c in json.loads(found.text)]
+        assert len(model.tokenizer.encode(found.text)) <= budget  # no way to write it has fewer tokens
+
+
+@pytest.fixture(scope="module")
+def ranking(model) -> ToolCaller:
+    """The model with a head none of whose few units is dead: each text has a direction."""
+    lively = eqx.tree_at(lambda m: m.contrastive.hidden.bias, model.model, replace_fn=lambda b: b + 1)
+    return ToolCaller(lively, model.config, model.tokenizer, model.render, 384, 160, model.run_config)
+
+
+MANY = [{"name": f"tool_{i}", "description": f"number {i}", "parameters": {"x": "integer"}} for i in range(500)]  # fmt: skip
+
+
+def test_tools_are_ranked_by_the_cosine_of_their_embeddings(ranking):
+    found = ranking.retrieve("ring at den 3", json.dumps(TOOLS))
+    assert sorted(r.index for r in found) == [0, 1, 2]
+    assert all(r.tool == parse_tools(TOOLS)[r.index] for r in found)
+    texts = ["ring at den 3", *(render_tool(t, ranking.render) for t in parse_tools(TOOLS))]
+    query, *tools = (np.asarray(ranking.embed(ranking.tokenizer.encode(t)), np.float64) for t in texts)
+    np.testing.assert_allclose([r.score for r in found], [query @ tools[r.index] for r in found], atol=1e-5)
+    scores = [r.score for r in found]
+    assert scores == sorted(scores, reverse=True)
+    assert ranking.retrieve("ring at den 3", TOOLS, 2) == found[:2]
+
+
+def test_of_many_tools_those_are_offered_that_the_head_puts_first(ranking):
+    """What is drawn then is what is drawn with the chosen tools alone, so it can name no other."""
+    best = {r.tool.name for r in ranking.retrieve("ring at den 3", MANY, 2)}
+    names = set()
+    for seed in range(8):
+        sampling = Sampling(2.0, seed=seed)
+        found = ranking.call("ring at den 3", MANY, sampling=sampling, max_tools=2)
+        assert set(found.tools) == best and found.note == "500 tools were offered, max_tools is 2"
+        alone = ranking.call("ring at den 3", [t for t in MANY if t["name"] in best], sampling=sampling)
+        assert (found.text, found.log_probability) == (alone.text, alone.log_probability)
+        assert alone.note is None
+        first, *rest = ranking.stream("ring at den 3", MANY, sampling=sampling, max_tools=2)
+        assert first == ToolsChosen(found.tools, found.note)
+        assert not any(isinstance(e, ToolsChosen) for e in rest) and rest[-1] == Finished(tuple(found))
+        names |= {c.name for c in found}
+    assert names and names <= best
+
+
+def test_tools_beyond_the_budget_are_chosen_and_the_numbers_said(ranking):
+    found = ranking.call("ring", MANY)
+    assert found.note is not None
+    assert re.fullmatch(r"the query and 500 tools take \d{4,} tokens, the limit is 384", found.note)
+    order = [r.tool.name for r in ranking.retrieve("ring", MANY)]
+    assert 5 < len(found.tools) < 100 and set(found.tools) == set(order[: len(found.tools)])
+    assert list(found.tools) == [t["name"] for t in MANY if t["name"] in found.tools]
+    assert ranking.call("ring", TOOLS, max_tools=3).note is None
+
+
+def test_an_untrained_head_chooses_nothing(model):
+    fresh = Seq2Seq(model.config, key=jr.key(1))
+    caller = ToolCaller(fresh, model.config, model.tokenizer, model.render, 384, 160)
+    with pytest.raises(ValueError, match=r"retrieval head .* not trained .*contrastive_weight"):
+        caller.retrieve("ring", TOOLS)
+    with pytest.raises(ValueError, match=r"retrieval head .* not trained"):
+        caller.call("ring", TOOLS, max_tools=2)
+    with pytest.raises(ValueError, match=r"too_long.*limit is 384: offer fewer tools.*not trained"):
+        list(caller.stream("ring", MANY))
+    with pytest.raises(ValueError, match="max_tools is 0; it must be at least 1"):
+        model.call("ring", TOOLS, max_tools=0)
+    assert caller.call("ring", TOOLS, max_tools=3).note is None  # nothing to choose
 
 
 def test_a_step_is_loaded_like_the_run(model):

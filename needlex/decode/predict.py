@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -132,19 +133,23 @@ def call_log_probabilities(
     try:
         while (at := text.index("{", at)) >= 0:
             end = scan(text, at)[1]
-            spans.append((len(text[:at].encode()), len(text[:end].encode())))
+            spans.append((at, end))
             at = end
-    except ValueError:  # no further call, or a broken one
+    except (ValueError, RecursionError):  # no further call, or a broken one
         pass
     sums = [0.0] * len(spans)
 
-    def call_at(byte: int) -> int | None:
-        return next((i for i, (a, b) in enumerate(spans) if a <= byte < b), None)
+    def call_at(place: int) -> int | None:
+        return next((i for i, (a, b) in enumerate(spans) if a <= place < b), None)
 
-    end = len(text.encode()) - sum(map(len, pieces))  # a dummy prefix is no part of the text
-    for piece, score in zip(pieces, scores, strict=False):
-        begin, end = end, end + len(piece)
-        call = call_at(end - 1)
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")  # as the text was made of the pieces
+    told = [len(decoder.decode(piece)) for piece in pieces]
+    end = (
+        len(text) - sum(told) - len(decoder.decode(b"", final=True))
+    )  # a dummy prefix is no part of the text
+    for size, score in zip(told, scores, strict=False):
+        begin, end = end, end + size
+        call = call_at(max(begin, end - 1))  # a piece without a whole character belongs where that stands
         call = call_at(begin) if call is None else call
         if call is not None:
             sums[call] += float(score)
