@@ -122,7 +122,7 @@ def best(run: Callable[[], Any], repeat: int) -> float:
 def steps(engine: Engine, batch: int, args: Args, size: int, bandwidth: float) -> dict[str, Any]:
     """The bare step: one token a row, without choice and grammar."""
     encoder = np.random.default_rng(0).integers(6, engine.vocab_size, (batch, args.encoder)).astype(np.int32)
-    length = -(-(args.new_tokens + 2 + loop.MOST_TOKENS) // 64) * 64
+    length = -(-(args.new_tokens + 2 + loop.MOST_TOKENS) // 16) * 16
     begin = jax.jit(partial(prefill, static=engine.static, length=length))
     first = best(lambda: begin(engine.params, engine.weights, encoder=encoder), args.repeat)
     advance = jax.jit(step, donate_argnums=1)

@@ -25,6 +25,8 @@ from needlex.nn.rotary import rotary_angles, rotate
 
 PROMPT = (EOS, TOOL_CALL)
 """What every answer starts from."""
+BLOCK = 64
+"""Encoder positions that lie together."""
 
 
 class DecoderLayer(eqx.Module):
@@ -60,14 +62,15 @@ class DecoderWeights(eqx.Module):
 
 
 class Cache(NamedTuple):
-    """Keys and values of every layer; n positions of the answer, e of the encoder.
+    """Keys and values of every layer; n positions of the answer, e of the encoder, in j blocks of p.
 
-    Keys lie channel by channel: XLA's products on a CPU read them 1.5 times as fast as position by position.
+    Keys lie channel by channel, and those of the encoder in blocks: on a CPU, XLA's products read them three times as fast
+    as position by position.
     """
 
-    self_keys: tuple[Float[Array, "b k c n"], ...]
+    self_keys: tuple[Float[Array, "b k 1 c n"], ...]
     self_values: tuple[Float[Array, "b k n c"], ...]
-    cross_keys: tuple[Float[Array, "b k c e"], ...]
+    cross_keys: tuple[Float[Array, "b k j c p"], ...]
     cross_values: tuple[Float[Array, "b k e c"], ...]
     cross_mask: Bool[Array, "b e"]
     """Real encoder positions."""
@@ -113,14 +116,16 @@ def start(
 ) -> Cache:
     """Encode a batch (padded with 0) and prepare caches for `length` decoder tokens a row."""
     memory = jax.vmap(eqx.combine(params, static).encode)(encoder)
-    rows = encoder.shape[0]
+    rows, width = encoder.shape
+    block = BLOCK if width % BLOCK == 0 else width
     keys, values = [], []
     for layer in weights.layers:
-        both = (memory @ layer.cross_memory).reshape(rows, memory.shape[1], 2, layer.kv_heads, -1)
-        keys.append(layer.cross_key_norm(both[:, :, 0]).transpose(0, 2, 3, 1))
+        both = (memory @ layer.cross_memory).reshape(rows, width, 2, layer.kv_heads, -1)
+        blocks = layer.cross_key_norm(both[:, :, 0]).reshape(rows, -1, block, *both.shape[3:])
+        keys.append(blocks.transpose(0, 3, 1, 4, 2))
         values.append(both[:, :, 1].transpose(0, 2, 1, 3))
     empty = [jnp.zeros((*v.shape[:2], length, v.shape[3]), v.dtype) for v in values]
-    turned = tuple(x.swapaxes(2, 3) for x in empty)
+    turned = tuple(x.swapaxes(2, 3)[:, :, None] for x in empty)
     return Cache(turned, tuple(empty), tuple(keys), tuple(values), encoder != PAD)
 
 
@@ -136,21 +141,30 @@ def step(
     keys, values = [], []
     for i, layer in enumerate(weights.layers):
         heads, kv_heads = layer.heads, layer.kv_heads
-        y = (layer.self_norm(x) @ layer.self_in).reshape(rows, width, heads + 2 * kv_heads, -1)
+        y = _project(layer.self_norm(x), layer.self_in).reshape(rows, width, heads + 2 * kv_heads, -1)
         q, k, v = jnp.split(y, [heads, heads + kv_heads], axis=2)
         q, k = _turned(layer, layer.query_norm(q), positions), _turned(layer, layer.key_norm(k), positions)
-        keys.append(_write(cache.self_keys[i], k.transpose(0, 2, 3, 1), position, 2))
+        keys.append(_write(cache.self_keys[i], k.transpose(0, 2, 3, 1)[:, :, None], position, 3))
         values.append(_write(cache.self_values[i], v.transpose(0, 2, 1, 3), position, 1))
         read = _attend(q, keys[-1], values[-1], self_mask)
-        x = gated(x, layer.self_gate, read @ layer.self_out)
-        q = layer.cross_query_norm((layer.cross_norm(x) @ layer.cross_query).reshape(rows, width, heads, -1))
+        x = gated(x, layer.self_gate, _project(read, layer.self_out))
+        q = layer.cross_query_norm(
+            _project(layer.cross_norm(x), layer.cross_query).reshape(rows, width, heads, -1)
+        )
         read = _attend(q, cache.cross_keys[i], cache.cross_values[i], cross_mask)
-        x = gated(x, layer.cross_gate, read @ layer.cross_out)
+        x = gated(x, layer.cross_gate, _project(read, layer.cross_out))
         if layer.feedforward is not None:
             flat = layer.feedforward(x.reshape(rows * width, -1), None, 0.0, None)
             x = flat.reshape(x.shape)
     logits = weights.norm(x).astype(jnp.float32) @ weights.logits.astype(jnp.float32)
     return logits, cache._replace(self_keys=tuple(keys), self_values=tuple(values))
+
+
+def _project(x: Float[Array, "b t i"], w: Float[Array, "i o"]) -> Float[Array, "b t o"]:
+    """`x @ w`. One vector's product is cut in four: XLA's CPU products of a batch take half as long as a single small one."""
+    if x.shape[0] * x.shape[1] > 1 or x.shape[2] % 4:
+        return x @ w
+    return jnp.einsum("pi,pio->po", x.reshape(4, -1), w.reshape(4, -1, w.shape[1])).sum(0)[None, None]
 
 
 def _turned(
@@ -171,7 +185,7 @@ def _write(cache: Array, new: Array, position: Int[Array, "b"], axis: int) -> Ar
 
 def _attend(
     q: Float[Array, "b t h c"],
-    k: Float[Array, "b k c n"],
+    k: Float[Array, "b k j c p"],
     v: Float[Array, "b k n c"],
     mask: Bool[Array, "b t n"],
 ) -> Float[Array, "b t hc"]:
@@ -179,8 +193,10 @@ def _attend(
     rows, width, heads, channels = q.shape
     kv_heads, group = k.shape[1], heads // k.shape[1]
     q = q.reshape(rows, width, kv_heads, group, channels).transpose(0, 2, 3, 1, 4)
-    q = q.reshape(rows, kv_heads, group * width, channels)
-    scores = jnp.einsum("bkmc,bkcn->bkmn", q, k, preferred_element_type=jnp.float32) * channels**-0.5
+    q = q.reshape(rows, kv_heads, 1, group * width, channels)
+    q = jnp.broadcast_to(q, (*k.shape[:3], *q.shape[3:]))
+    scores = jnp.einsum("bkjmc,bkjcp->bkjmp", q, k, preferred_element_type=jnp.float32)
+    scores = scores.transpose(0, 1, 3, 2, 4).reshape(rows, kv_heads, group * width, -1) * channels**-0.5
     mask = jnp.tile(mask, (1, group, 1))[:, None]
     weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min), axis=-1)
     read = jnp.einsum("bkmn,bknc->bkmc", jnp.where(mask, weights, 0).astype(v.dtype), v)

@@ -178,7 +178,7 @@ def decode(
     n, size = len(guides), bucket(len(guides), ROWS)
     words = -(-engine.vocab_size // 32)
     key = jr.key(sampling.seed) if sampling.temperature else None
-    length = -(-(len(PROMPT) + budget + MOST_TOKENS) // 64) * 64
+    length = -(-(len(PROMPT) + budget + MOST_TOKENS) // 16) * 16
     padded = np.zeros((size, encoder.shape[1]), np.int32)
     padded[:n] = encoder
     last, cache = _begin(engine.params, engine.weights, engine.static, padded, length)
