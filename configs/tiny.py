@@ -11,7 +11,7 @@ from needlex.train.config import TrainConfig
 
 config = TrainConfig(
     run_dir="runs/tiny",
-    steps=2400,
+    steps=2150,
     eval_every=500,
     model=ModelConfig(
         d_model=128, heads=4, kv_heads=2, encoder_layers=2, decoder_layers=2, init_std=0.05, unroll=True
@@ -38,5 +38,5 @@ config = TrainConfig(
     # Values and punctuation alike, because punctuation decides whether to call again; three times as much for
     # names, and for the bracket in place of a name: which tool, if any, is the hardest to learn.
     loss=LossConfig(w_base=4.0, w_name=12.0, w_value=4.0, w_key=4.0, contrastive_every=4),
-    optim=OptimConfig(lr=3e-3, muon_lr=0.07, warmup_ratio=0.03, decay_ratio=0.5),
+    optim=OptimConfig(lr=1.8e-3, muon_lr=0.07, warmup_ratio=0.03, decay_ratio=0.5),
 )

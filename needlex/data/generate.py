@@ -27,6 +27,8 @@ MAX_DRAWS = 20_000
 """Draws for one row after which a split counts as exhausted."""
 CHAT_SHARE = 0.5
 """Share of small talk among the rows without a call; the others miss the tool that is asked for."""
+NONE_CLOSE = 0.2
+"""Share of the same domain among the tools of rows without a call: few, since an unlike tool is the easier one to refuse."""
 SHARED_SHARE = 0.35
 """Share of `in Paris and London` among the rows with several calls; the others join whole requests."""
 
@@ -224,11 +226,11 @@ class _Maker:
         self, query: str, tools: int, barred: Collection[str], domain: str, kind: str
     ) -> Example | None:
         return self._example(
-            query, self._distractors([], tools, barred, domain), (), tools, f"embedded/{kind}"
+            query, self._distractors([], tools, barred, domain, NONE_CLOSE), (), tools, f"embedded/{kind}"
         )
 
     def _distractors(
-        self, called: Sequence[str], count: int, barred: Collection[str], domain: str
+        self, called: Sequence[str], count: int, barred: Collection[str], domain: str, share: float = 0.5
     ) -> list[str]:
         """Tools that are not called: half of them of the same domain, none that could serve as well."""
         taken = {*called, *barred}.union(*(self.book.rivals[name] for name in called))
@@ -237,7 +239,7 @@ class _Maker:
         for attempt in range(20 * count):
             if len(offered) == count:
                 break
-            close = attempt < 3 * count and self.random.random() < 0.5
+            close = attempt < 3 * count and self.random.random() < share
             name = pick(self.random, near if close else self.names)
             if name not in taken:
                 taken |= {name} | self.book.rivals[name]
