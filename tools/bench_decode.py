@@ -156,24 +156,24 @@ def steps(engine: Engine, batch: int, args: Args, size: int, bandwidth: float) -
 
 
 def answers(setting: Setting, batch: int, args: Args) -> dict[str, Any]:
-    """Whole answers, under the grammar and without, of the same number of tokens."""
+    """Whole answers, encoder included: under the grammar, under it without forced tokens, and free, of the same tokens each."""
     limit = setting.engine.vocab_size
-    coded: list[tuple[Example, np.ndarray]] = []
-    for example in setting.examples:
-        if len(example.calls) == 1 and len(coded) < batch:
-            ids = encode_query(example.query, example.tools, setting.tokenizer, setting.render, 1 << 20)[
-                : args.encoder
-            ]
-            coded.append((example, ids))
     encoder = np.zeros((batch, args.encoder), np.int32)
-    for row, (_, ids) in enumerate(coded):
-        encoder[row, : len(ids)] = np.minimum(ids, limit - 1)
-    grammars = [compile_grammar(e.tools, setting.tokenizer) for e, _ in coded]
-    # The right answer leads both: random weights would end at once or never.
-    wanted = [
-        spelled(g, render_answer(e.calls)[0], args.new_tokens)
-        for g, (e, _) in zip(grammars, coded, strict=True)
-    ]
+    grammars: list[Grammar] = []
+    wanted: list[list[int]] = []
+    # The longest answers that fit. The right answer leads all ways of decoding: random weights would end at once or never.
+    for example in sorted(setting.examples, key=lambda e: -len(render_answer(e.calls)[0])):
+        grammar = compile_grammar(example.tools, setting.tokenizer)
+        answer = spelled(grammar, render_answer(example.calls)[0])
+        if (
+            len(answer) > args.new_tokens - 8 or len(wanted) == batch
+        ):  # the grammar plans its end in single bytes
+            continue
+        ids = encode_query(example.query, example.tools, setting.tokenizer, setting.render, 1 << 20)
+        ids = np.minimum(ids[: args.encoder], limit - 1)
+        encoder[len(wanted), : len(ids)] = ids
+        grammars.append(grammar)
+        wanted.append(answer)
 
     def run(constrained: bool, force: bool = True) -> list[loop.Answer]:
         guides = [
@@ -195,7 +195,7 @@ def answers(setting: Setting, batch: int, args: Args) -> dict[str, Any]:
         "constrained_ms_per_answer": round(1e3 * under / batch, 1),
         "one_by_one_ms_per_answer": round(1e3 * masked / batch, 1),
         "free_ms_per_answer": round(1e3 * without / batch, 1), "constrained_speedup": round(without / under, 2),
-        "grammar_ms": round(1e3 * best(lambda: compile_grammar(coded[0][0].tools, setting.tokenizer) and None, 3), 2),
+        "grammar_ms": round(1e3 * best(lambda: compile_grammar(setting.examples[0].tools, setting.tokenizer) and None, 3), 2),
     }  # fmt: skip
 
 
@@ -211,15 +211,15 @@ def first_token(
     return best(run, args.repeat)
 
 
-def spelled(grammar: Grammar, text: str, limit: int) -> list[int]:
-    """At most `limit` ids of an answer as the grammar would cut it, forced tokens as it forces them."""
+def spelled(grammar: Grammar, text: str) -> list[int]:
+    """The ids of an answer as the grammar would cut it, forced tokens as it forces them."""
     matcher, rest, ids = grammar.matcher(1 << 20), text.encode(), []
-    while rest and len(ids) < limit:
+    while rest:
         for token in matcher.forced() or [grammar.vocabulary.encode(rest)[0]]:
             matcher.consume(token)
             ids.append(token)
             rest = rest[len(grammar.vocabulary.pieces[token]) :]
-    return ids[:limit]
+    return ids
 
 
 class Led:
