@@ -28,6 +28,7 @@ CONFIGS = {
         feedforward=True, d_ff=24, activation="geglu",
     ),
 }  # fmt: skip
+KINDS = ["attention only", pytest.param("feed-forward", marks=pytest.mark.slow)]
 
 
 @cache
@@ -110,7 +111,7 @@ def answers(found: list[Answer]) -> list[tuple[list[int], bool]]:
     return [(a.tokens, a.finished) for a in found]
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_cached_equals_full_forward_for_unequal_encoder_lengths(kind):
     """A6: fed one by one, in pieces or at once, every row of a batch gives the logits of its own full pass."""
     rows = inputs(3, 11, 1, 7)
@@ -152,7 +153,7 @@ def test_rows_at_different_positions_of_one_step(kind):
         at += counts
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_greedy_answers_are_those_of_full_forward_passes(kind):
     rows = inputs(3, 11, 5, 7, 2, 9, 4, 8)
     seed = list(CONFIGS).index(kind)

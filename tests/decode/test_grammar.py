@@ -88,7 +88,7 @@ def passes(grammar: Grammar, text: str, spare: int) -> bool:
     return bool(matcher.mask()[1])
 
 
-@pytest.mark.parametrize("name", ["snips_valid", "sgd_dev"])
+@pytest.mark.parametrize("name", [pytest.param("snips_valid", marks=pytest.mark.slow), "sgd_dev"])
 def test_gold_answers_of_other_data_are_admitted_exactly_when_they_validate(name: str):
     path = SHARED / f"{name}.jsonl.gz"
     raws = []

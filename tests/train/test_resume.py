@@ -42,7 +42,9 @@ def points(config: TrainConfig) -> list[tuple[int, str]]:
     return [(line["step"], key) for line in metrics(config) for key in line if key != "step"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [k if k.startswith("packing") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
+)
 def test_interrupted_equals_uninterrupted(tmp_path, kind):
     """With dropout, and contrastive pairs on every second update."""
     changes: dict[str, Any] = {"model__dropout": 0.2, **KINDS[kind]}
@@ -100,6 +102,7 @@ def test_a_run_that_saved_nothing_starts_again(tmp_path):
     assert [line["step"] for line in metrics(config) if "loss/total" in line] == [1, 2]
 
 
+@pytest.mark.slow
 def test_another_number_of_devices_goes_on(tmp_path):
     """D5 from end to end: four devices, then one. Sums are added in another order, so not bit for bit."""
     whole = small_config(tmp_path, "whole", data__packing=False, steps=4, eval_every=2)

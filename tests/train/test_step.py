@@ -140,7 +140,7 @@ def test_the_counter_of_compilations_counts():
     assert compiled
 
 
-@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_twenty_steps_compile_what_the_first_compiles(devices):
     tr = trainer(devices)
     batch, pairless = make_batch(0), make_batch(0, pairs=False)
