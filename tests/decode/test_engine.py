@@ -131,7 +131,7 @@ def test_cached_equals_full_forward_for_unequal_encoder_lengths(kind):
         np.testing.assert_allclose(np.concatenate(found, axis=1), np.stack(wanted), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_at_different_positions_of_one_step(kind):
     """A6: rows of one batch may stand at any position, and the cache of one is not touched by another's."""
     rows, tested = inputs(3, 11, 1, 7), engine(kind)

@@ -52,7 +52,7 @@ def run(requests=REQUESTS, batch_size: int = 32, max_encoder: int = 100, max_dec
     )
 
 
-@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.slow), 3, 32])
+@pytest.mark.parametrize("batch_size", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3)), 32])
 def test_every_request_is_answered_in_its_place_whatever_the_batch(batch_size):
     found = run(batch_size=batch_size)
     assert len(found) == len(REQUESTS)

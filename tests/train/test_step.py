@@ -165,7 +165,7 @@ def test_every_shape_compiles_once_and_the_update_once_in_all():
 # --- ownership
 
 
-@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_state_is_given_away_and_nothing_else_is(devices):
     tr = trainer(devices)
     before = host(tr.params)
