@@ -186,11 +186,15 @@ def test_every_budget_gives_complete_calls(model, budget):
         assert len(model.tokenizer.encode(found.text)) <= budget  # no way to write it has fewer tokens
 
 
-@pytest.fixture(scope="module")
-def ranking(model) -> ToolCaller:
+def with_lively_head(model: ToolCaller) -> ToolCaller:
     """The model with a head none of whose few units is dead: each text has a direction."""
     lively = eqx.tree_at(lambda m: m.contrastive.hidden.bias, model.model, replace_fn=lambda b: b + 1)
     return ToolCaller(lively, model.config, model.tokenizer, model.render, 384, 160, model.run_config)
+
+
+@pytest.fixture(scope="module")
+def ranking(model) -> ToolCaller:
+    return with_lively_head(model)
 
 
 MANY = [{"name": f"tool_{i}", "description": f"number {i}", "parameters": {"x": "integer"}} for i in range(500)]  # fmt: skip

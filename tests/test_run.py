@@ -6,13 +6,13 @@ import io
 import json
 import sys
 
-import equinox as eqx
 import pytest
 
 import needlex
 from needlex import run
 from needlex.api import ToolCaller
 from needlex.decode.loop import Sampling
+from tests.test_api import with_lively_head
 from tests.test_api_stream import QUERY, loaded, writes
 from tests.train.runs import TOOLS
 
@@ -137,8 +137,7 @@ def test_invalid_tools_are_one_object_too(capsys):
 
 
 def test_a_choice_of_tools_is_said_and_in_the_object(model, monkeypatch, capsys):
-    lively = eqx.tree_at(lambda m: m.contrastive.hidden.bias, model.model, replace_fn=lambda b: b + 1)
-    ranking = ToolCaller(lively, model.config, model.tokenizer, model.render, 384, 160, model.run_config)
+    ranking = with_lively_head(model)
     monkeypatch.setattr(needlex, "load", lambda *_, **__: ranking)
     found = run.main(argv("--max-tools", "2", "--json"))
     said = capsys.readouterr()

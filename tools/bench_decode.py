@@ -122,7 +122,7 @@ def best(run: Callable[[], Any], repeat: int) -> float:
 def steps(engine: Engine, batch: int, args: Args, size: int, bandwidth: float) -> dict[str, Any]:
     """The bare step: one token a row, without choice and grammar."""
     encoder = np.random.default_rng(0).integers(6, engine.vocab_size, (batch, args.encoder)).astype(np.int32)
-    length = -(-(args.new_tokens + 2 + loop.MOST_TOKENS) // 16) * 16
+    length = loop.cache_length(args.new_tokens)
     begin = jax.jit(partial(prefill, static=engine.static, length=length))
     first = best(lambda: begin(engine.params, engine.weights, encoder=encoder), args.repeat)
     advance = jax.jit(step, donate_argnums=1)
@@ -165,15 +165,15 @@ def answers(setting: Setting, batch: int, args: Args) -> dict[str, Any]:
     for example in sorted(setting.examples, key=lambda e: -len(render_answer(e.calls)[0])):
         grammar = compile_grammar(example.tools, setting.tokenizer)
         answer = spelled(grammar, render_answer(example.calls)[0])
-        if (
-            len(answer) > args.new_tokens - 8 or len(wanted) == batch
-        ):  # the grammar plans its end in single bytes
+        if len(answer) > args.new_tokens - 8:  # the grammar plans its end in single bytes
             continue
         ids = encode_query(example.query, example.tools, setting.tokenizer, setting.render, 1 << 20)
         ids = np.minimum(ids[: args.encoder], limit - 1)
         encoder[len(wanted), : len(ids)] = ids
         grammars.append(grammar)
         wanted.append(answer)
+        if len(wanted) == batch:
+            break
 
     def run(constrained: bool, force: bool = True) -> list[loop.Answer]:
         guides = [

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from needlex.data.generate import GenerateConfig, generate
 from needlex.data.render import render_answer, render_tools
-from needlex.data.tokenizer import TokenizerConfig, train_tokenizer
+from needlex.data.tokenizer import Tokenizer, TokenizerConfig, train_tokenizer
 from needlex.decode.grammar import compile_grammar
 from needlex.schema import SchemaError, Tool
 
@@ -74,11 +74,14 @@ def _tools(value: Any) -> list[Any]:
     return [value] if "name" in value or isinstance(value.get("function"), dict) else []
 
 
-def check(found: Sequence[Document]) -> Checked:
-    """Compile each document by itself."""
+def small_tokenizer() -> Tokenizer:
     rows = generate(GenerateConfig(rows=300))
     texts = [t for e in rows for t in (e.query, render_tools(e.tools), render_answer(e.calls)[0])]
-    tokenizer = train_tokenizer(texts, TokenizerConfig(vocab_size=768))
+    return train_tokenizer(texts, TokenizerConfig(vocab_size=768))
+
+
+def check(found: Sequence[Document], tokenizer: Tokenizer) -> Checked:
+    """Compile each document by itself."""
     refused: Counter[str] = Counter()
     first: dict[str, str] = {}
     seconds = []
@@ -127,10 +130,11 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError) as e:
         print(e, file=sys.stderr)
         return 2
+    tokenizer = small_tokenizer()
     for kind in sorted({d.kind for d in found}, reverse=True):
         these = [d for d in found if d.kind == kind]
         distinct = len({json.dumps(d.raw, sort_keys=True) for d in these})
-        done = check(these)
+        done = check(these, tokenizer)
         median = f", median {1e3 * statistics.median(done.seconds):.2f} ms" if done.seconds else ""
         print(
             f"{kind}: {len(these)} documents ({distinct} distinct): "

@@ -178,7 +178,7 @@ def decode(
     n, size = len(guides), bucket(len(guides), ROWS)
     words = -(-engine.vocab_size // 32)
     key = jr.key(sampling.seed) if sampling.temperature else None
-    length = -(-(len(PROMPT) + budget + MOST_TOKENS) // 16) * 16
+    length = cache_length(budget)
     padded = np.zeros((size, encoder.shape[1]), np.int32)
     padded[:n] = encoder
     last, cache = _begin(engine.params, engine.weights, engine.static, padded, length)
@@ -281,6 +281,11 @@ def generate(
             next(steps)
         except StopIteration as done:
             return done.value
+
+
+def cache_length(budget: int) -> int:
+    """Decoder positions of a cache: prompt, answer and a wide step that begins at its end; in few sizes, since each compiles."""
+    return -(-(len(PROMPT) + budget + MOST_TOKENS) // 16) * 16
 
 
 def bucket(n: int, sizes: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from needlex.decode.engine import EOS, PROMPT, Engine, start, step
+from needlex.decode.engine import BLOCK, EOS, PROMPT, Engine, start, step
 from needlex.decode.loop import Answer, Free, generate
 from needlex.model.config import ModelConfig
 from needlex.model.seq2seq import Seq2Seq
@@ -129,6 +129,18 @@ def test_cached_equals_full_forward_for_unequal_encoder_lengths(kind):
             found.append(logits)
             at += n
         np.testing.assert_allclose(np.concatenate(found, axis=1), np.stack(wanted), atol=1e-5, rtol=1e-5)
+
+
+def test_encoder_keys_in_blocks_are_read_like_the_full_forward_pass():
+    """Widths of several blocks, one row with padding in its last block and one whose last block is all padding."""
+    rows = inputs(BLOCK + 30, 2 * BLOCK, BLOCK - 3)
+    decoders = np.random.default_rng(0).integers(1, VOCAB, (len(rows), BUDGET)).astype(np.int32)
+    wanted = [full_logits(model("attention only"), e, d) for e, d in zip(rows, decoders, strict=True)]
+    tested = engine("attention only")
+    cache = start(tested.params, tested.weights, tested.static, jnp.asarray(batch(rows)), BUDGET)
+    assert cache.cross_keys[0].shape[2] == 2
+    logits, _ = step(tested.weights, cache, jnp.asarray(decoders), jnp.zeros(len(rows), jnp.int32))
+    np.testing.assert_allclose(logits, np.stack(wanted), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -114,7 +114,6 @@ def test_patterns_match_what_python_searches(pattern, text):
     assert p.accepts(start, written) == expected
 
 
-@settings(max_examples=50)
 @given(
     st.sampled_from(REGEXES),
     st.integers(0, 4),
