@@ -43,3 +43,7 @@ bench *flags: setup
 # Tokens/s, time to first token, ms an answer, share of forced tokens, bandwidth used: decoding at full size.
 bench-decode *flags: setup
     {{ python }} tools/bench_decode.py {{ flags }}
+
+# Seconds a step and memory of full fine-tuning, LoRA and QLoRA, with AdamW, Muon and Adafactor.
+bench-finetune *flags: setup
+    {{ python }} tools/bench_finetune.py {{ flags }}

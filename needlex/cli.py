@@ -7,8 +7,10 @@ import sys
 
 COMMANDS = {
     "train": ("needlex.train.__main__", "train a model from scratch"),
+    "finetune": ("needlex.finetune.__main__", "teach a model new tools: LoRA, QLoRA or all weights"),
     "run": ("needlex.run", "answer one query with calls"),
     "eval": ("needlex.eval.__main__", "measure the accuracy of tool calls"),
+    "doctor": ("needlex.doctor.__main__", "prove the numerics of a run before it is made"),
     "generate-data": ("needlex.generate_data", "write examples of the embedded generator to a file"),
 }
 

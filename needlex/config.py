@@ -11,16 +11,18 @@ import difflib
 import hashlib
 import importlib.util
 import json
+import os
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
 Config = TypeVar("Config")
+Result = TypeVar("Result")
 
 
 class ConfigError(ValueError):
@@ -34,9 +36,12 @@ def preset_folders() -> list[Path]:
     return [f for f in folders if f.is_dir()]
 
 
-def preset_names() -> list[str]:
-    """Names that `--config` accepts, from every folder."""
-    return sorted({p.stem for f in preset_folders() for p in f.glob("*.py") if not p.stem.startswith("_")})
+def preset_names(kind: type | None = None) -> list[str]:
+    """Names that `--config` accepts, from every folder; for one `kind` those that speak of it (none is run to find out)."""
+    paths = [p for f in preset_folders() for p in f.glob("*.py") if not p.stem.startswith("_")]
+    if kind is not None:
+        paths = [p for p in paths if kind.__name__ in p.read_text(encoding="utf-8", errors="replace")]
+    return sorted({p.stem for p in paths})
 
 
 def load_preset(name: str, kind: type[Config]) -> Config:
@@ -53,10 +58,11 @@ def load_preset(name: str, kind: type[Config]) -> Config:
     if path.suffix != ".py":
         found = [f / f"{name}.py" for f in preset_folders() if (f / f"{name}.py").is_file()]
         if not found:
-            near = difflib.get_close_matches(name, preset_names(), 1)
+            known = preset_names(kind)
+            near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(
-                f"--config {name}: no such preset; there are {', '.join(preset_names()) or 'none'}{hint}"
+                f"--config {name}: no such preset; there are {', '.join(known) or 'none'}{hint}"
             )
         path = found[0]
     elif not path.is_file():
@@ -100,19 +106,8 @@ def parse_flags(
 
     Exits with status 2 and a message that names the field when a flag is unknown or a value impossible.
     """
-    rest = list(sys.argv[1:] if argv is None else argv)
-    name = default
-    for i, word in enumerate(rest):
-        if word == "--config":
-            if i + 1 == len(rest):
-                _fail(prog, f"--config needs a name or a path; there are {', '.join(preset_names())}")
-            name = rest[i + 1]
-            del rest[i : i + 2]
-            break
-        if word.startswith("--config="):
-            name = word.split("=", 1)[1]
-            del rest[i]
-            break
+    name, rest = _take_config(argv, prog)
+    name = name or default
     try:
         base = load_preset(name, kind)
         return tyro.cli(
@@ -120,12 +115,40 @@ def parse_flags(
             default=base,
             args=rest,
             prog=prog,
-            description=f"{description} --config {{{','.join(preset_names())}}} or a path picks the defaults (now: {name}); "
+            description=f"{description} --config {{{','.join(preset_names(kind))}}} or a path picks the defaults (now: {name}); "
             "the flags below override them.",
             config=(tyro.conf.AvoidSubcommands,),
         )
     except (ConfigError, ValueError) as e:
         _fail(prog, str(e))
+
+
+def config_name(argv: Sequence[str] | None) -> str | None:
+    """What `--config` names on a command line; None without it."""
+    return _take_config(argv, "needlex")[0]
+
+
+def _take_config(argv: Sequence[str] | None, prog: str) -> tuple[str | None, list[str]]:
+    rest = list(sys.argv[1:] if argv is None else argv)
+    for i, word in enumerate(rest):
+        if word == "--config":
+            if i + 1 == len(rest):
+                _fail(prog, f"--config needs a name or a path; there are {', '.join(preset_names())}")
+            return rest[i + 1], rest[:i] + rest[i + 2 :]
+        if word.startswith("--config="):
+            return word.split("=", 1)[1], rest[:i] + rest[i + 1 :]
+    return None, rest
+
+
+def run_or_exit(prog: str, action: Callable[[], Result]) -> Result:
+    """What `action` returns; exits with status 1 and a message for bad input (a traceback with NEEDLEX_TRACEBACK set)."""
+    try:
+        return action()
+    except (ValueError, OSError, RuntimeError) as e:
+        if os.environ.get("NEEDLEX_TRACEBACK"):
+            raise
+        print(f"{prog}: {e}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _fail(prog: str, message: str) -> typing.NoReturn:

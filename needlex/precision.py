@@ -91,6 +91,8 @@ POLICIES = {
     "float32": Policy(),
     "bfloat16": Policy("bfloat16", compute="bfloat16"),
     "float16-storage": Policy("float16-storage", storage="float16"),
+    "bfloat16-storage": Policy("bfloat16-storage", storage="bfloat16"),
+    "bfloat16-both": Policy("bfloat16-both", storage="bfloat16", compute="bfloat16"),
 }
 
 

@@ -25,6 +25,7 @@ from needlex.config import (
     to_dict,
 )
 from needlex.data.config import DataConfig
+from needlex.finetune.config import FinetuneConfig
 from needlex.model.config import ModelConfig
 from needlex.optim.config import OptimConfig
 from needlex.train.config import NOT_HASHED, TrainConfig
@@ -136,12 +137,20 @@ def test_help_has_a_flag_for_every_field(capsys):
     assert "needle,tiny" in text
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_presets_survive_json(name):
-    config = load_preset(name, TrainConfig)
-    assert from_dict(TrainConfig, json.loads(json.dumps(to_dict(config)))) == config
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in (TrainConfig, FinetuneConfig) for name in preset_names(kind)]
+)
+def test_presets_survive_json(kind, name):
+    config = load_preset(name, kind)
+    assert from_dict(kind, json.loads(json.dumps(to_dict(config)))) == config
     # And as files that name them: a saved configuration, the folder it lies in, a Python file.
-    assert load_preset(str(ROOT / "configs" / f"{name}.py"), TrainConfig) == config
+    assert load_preset(str(ROOT / "configs" / f"{name}.py"), kind) == config
+
+
+def test_every_preset_is_of_one_kind():
+    kinds = [preset_names(kind) for kind in (TrainConfig, FinetuneConfig)]
+    assert kinds == [["needle", "tiny"], ["full", "lora", "qlora"]]
+    assert sorted(name for names in kinds for name in names) == preset_names()
 
 
 @given(

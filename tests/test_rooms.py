@@ -14,11 +14,12 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "needlex"
 ROWS = (
     {"cli"},
-    {"run", "generate_data"},
+    {"run", "generate_data", "doctor"},
+    {"finetune"},
     {"loading"},
     {"api"},
     {"train", "eval"},
-    {"checkpoint", "decode", "functions"},
+    {"checkpoint", "decode", "functions", "adapt"},
     {"model", "losses", "optim", "compress", "data", "hints"},
     {"nn"},
     {"types", "batch", "schema", "tree", "precision", "sharding", "track", "config"},

@@ -61,17 +61,17 @@ def main() -> None:
     del params
     gradients = Gradients(static, LossConfig(contrastive_weight=0.0), policy, mesh, False, 1)
     update = make_update(optimizer, config.optim.clip, mesh)
-    batch = put_batch(synthetic(args, shape.vocab_size or 0), mesh)
+    batch = put_batch(synthetic(args.batch, args.encoder, args.decoder, shape.vocab_size or 0), mesh)
 
     start = time.perf_counter()
-    step = gradients.tokens.lower(batch, state.params, state.key, state.step).compile()
-    grads, terms = step(batch, state.params, state.key, state.step)
+    step = gradients.tokens.lower(batch, state.params, state.key, state.step, None).compile()
+    grads, terms = step(batch, state.params, state.key, state.step, None)
     apply = update.lower(grads, terms.loss, state).compile()
     compile_seconds = time.perf_counter() - start
     times = []
     for _ in range(args.repeat + 1):
         start = time.perf_counter()
-        grads, terms = jax.block_until_ready(step(batch, state.params, state.key, state.step))
+        grads, terms = jax.block_until_ready(step(batch, state.params, state.key, state.step, None))
         middle = time.perf_counter()
         state, _ = jax.block_until_ready(apply(grads, terms.loss, state))
         times.append((middle - start, time.perf_counter() - middle))
@@ -96,22 +96,15 @@ def main() -> None:
         print(json.dumps(figures))
 
 
-def synthetic(args: Args, vocabulary: int) -> Batch:
+def synthetic(rows: int, encoder: int, decoder: int, vocabulary: int) -> Batch:
     """A full batch of random tokens."""
     rng = np.random.default_rng(0)
 
     def draw(n: int) -> np.ndarray:
-        return rng.integers(6, vocabulary, (args.batch, n)).astype(np.int32)
+        return rng.integers(6, vocabulary, (rows, n)).astype(np.int32)
 
-    ones = np.ones((args.batch, args.decoder), np.int32)
-    return Batch(
-        draw(args.encoder),
-        draw(args.decoder),
-        draw(args.decoder),
-        ones,
-        np.ones((args.batch, args.encoder), np.int32),
-        ones,
-    )
+    ones = np.ones((rows, decoder), np.int32)
+    return Batch(draw(encoder), draw(decoder), draw(decoder), ones, np.ones((rows, encoder), np.int32), ones)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ class DataConfig:
     train: tuple[str, ...] = (EMBEDDED,)
     """Training sources: `embedded`, or paths of .jsonl, .jsonl.gz, .json or .parquet files."""
     validation: tuple[str, ...] = ()
-    """Validation sources; none: `embedded` if it is trained on, else the last 2% of the training rows."""
+    """Validation sources; none: `embedded` if it is trained on, else the last `held_out` of the training rows."""
+    held_out: float = 0.02
+    """Share of the training rows that is taken for validation where `validation` names nothing."""
     weights: tuple[float, ...] = ()
     """Share of each training source in the mixture; none: by its number of rows."""
     batch_size: int = 32
@@ -70,6 +72,8 @@ class DataConfig:
             )
         if any(not w > 0 for w in self.weights):
             raise ValueError(f"data.weights are {self.weights}; every weight must be positive")
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"data.held_out is {self.held_out}; it must be in (0, 1)")
         if self.max_tools is not None and self.max_tools < 1:
             raise ValueError(f"data.max_tools is {self.max_tools}; it must be at least 1, or None for all")
 

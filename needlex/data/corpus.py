@@ -43,21 +43,25 @@ def read_source(name: str, config: DataConfig, split: str, say: Callable[[str], 
     return rows
 
 
-def load_corpus(config: DataConfig, max_samples: int | None, say: Callable[[str], None] = print) -> Corpus:
-    """Everything that the run reads.
+def load_corpus(
+    config: DataConfig, max_samples: int | None, say: Callable[[str], None] = print, new: int | None = None
+) -> Corpus:
+    """Everything that the run reads. The first `new` training sources (all if None) are what is to be learned: they alone are
+    limited to `max_samples` rows and validated on; the others are replayed.
 
     **Raises:** `DataError` naming the file and its first bad rows.
     """
-    train = [(name, read_source(name, config, "train", say)) for name in config.train]
+    every = [(name, read_source(name, config, "train", say)) for name in config.train]
+    train, replayed = every[:new], every[new:] if new is not None else []
     if max_samples is not None:
         total = sum(len(rows) for _, rows in train)
         train = [(name, thin(rows, max(1, max_samples * len(rows) // total))) for name, rows in train]
-    names = config.validation or ((EMBEDDED,) if EMBEDDED in config.train else ())
+    names = config.validation or ((EMBEDDED,) if EMBEDDED in config.train[:new] else ())
     validation = [row for name in names for row in read_source(name, config, "validation", say)]
     if not names:
         kept = []
         for name, rows in train:
-            held = max(1, len(rows) // 50)
+            held = max(1, round(len(rows) * config.held_out))
             if len(rows) < 2:
                 raise DataError(
                     f"{name}: one row cannot be both trained on and validated; give data.validation"
@@ -66,11 +70,11 @@ def load_corpus(config: DataConfig, max_samples: int | None, say: Callable[[str]
             validation += rows[-held:]
         train = kept
         say(
-            f"validation: the last 2% of the training rows ({len(validation)}), as data.validation is not given"
+            f"validation: the last {config.held_out:.0%} of the training rows ({len(validation)}), as data.validation is not given"
         )
     rng = np.random.default_rng(0)
     validation = [fit_tools(e, config, rng) for e in thin(validation, config.max_eval_samples)]
-    return Corpus(tuple((name, tuple(rows)) for name, rows in train), tuple(validation))
+    return Corpus(tuple((name, tuple(rows)) for name, rows in [*train, *replayed]), tuple(validation))
 
 
 def thin(rows: list[Example], limit: int) -> list[Example]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from needlex.data.chat import from_chat, is_chat
 from needlex.schema import Example, SchemaError, Tool, load_json
 
 FORMATS = (".jsonl", ".jsonl.gz", ".json", ".parquet")
@@ -67,7 +68,7 @@ def read_rows(
     """All usable rows of a file, and the list of the others.
 
     `.jsonl`, `.jsonl.gz`, `.json` (a list of rows) and `.parquet`, each row with `query`, `tools` and
-    `answers`, the last two as objects or as strings of JSON. Blank lines are no
+    `answers`, the last two as objects or as strings of JSON, or chat rows (`needlex.data.chat`). Blank lines are no
     rows. `source` marks rows that name none (the file name otherwise); `limit` stops after that many usable
     rows.
     Of Parquet's own types, dates and times become ISO 8601 text and decimals numbers; a row with
@@ -114,6 +115,8 @@ def limit_tools(example: Example, max_tools: int, rng: np.random.Generator) -> E
 
 def _example(raw: Any, source: str, known: dict[str, Any]) -> Example:
     if isinstance(raw, dict):
+        if is_chat(raw):
+            raw = from_chat(raw)
         tools = raw.get("tools")
         if isinstance(tools, str):
             tools = load_json(tools, "'tools'")

@@ -11,7 +11,7 @@ from needlex.model.config import ModelConfig
 from needlex.model.encoder import FeedForwardSublayer, gated, make_attention
 from needlex.nn.attention import Attention
 from needlex.nn.norm import ZCRMSNorm
-from needlex.nn.stack import dropout, run_layers, stack_layers
+from needlex.nn.stack import dropout, inner, run_layers, stack_layers
 from needlex.types import Key
 
 
@@ -44,9 +44,10 @@ class DecoderBlock(eqx.Module):
     ) -> Float[Array, "t d"]:  # fmt: skip
         ks, kc, kf = (None, None, None) if key is None else jr.split(key, 3)
         y = self.self_norm(x)
-        x = gated(x, self.self_gate, dropout(self.self_attention(y, y, self_mask), self.dropout, ks))
+        y = self.self_attention(y, y, self_mask, inner(ks))
+        x = gated(x, self.self_gate, dropout(y, self.dropout, ks))
         # The memory is the encoder's final norm already; it is not normalised again.
-        y = self.cross_attention(self.cross_norm(x), memory, cross_mask)
+        y = self.cross_attention(self.cross_norm(x), memory, cross_mask, inner(kc))
         x = gated(x, self.cross_gate, dropout(y, self.dropout, kc))
         return x if self.feedforward is None else self.feedforward(x, width_mask, self.dropout, kf)
 

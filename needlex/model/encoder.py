@@ -12,7 +12,7 @@ from needlex.model.config import ModelConfig
 from needlex.nn.attention import Attention
 from needlex.nn.feedforward import FeedForward
 from needlex.nn.norm import ZCRMSNorm
-from needlex.nn.stack import dropout, run_layers, stack_layers
+from needlex.nn.stack import dropout, inner, run_layers, stack_layers
 from needlex.types import Key
 
 
@@ -51,7 +51,8 @@ class FeedForwardSublayer(eqx.Module):
     def __call__(
         self, x: Float[Array, "t d"], width_mask: Float[Array, "f"] | None, rate: float, key: Key | None
     ) -> Float[Array, "t d"]:
-        return gated(x, self.gate, dropout(self.layer(self.norm(x), width_mask), rate, key))
+        y = self.layer(self.norm(x), width_mask, inner(key))
+        return gated(x, self.gate, dropout(y, rate, key))
 
 
 class EncoderBlock(eqx.Module):
@@ -77,7 +78,7 @@ class EncoderBlock(eqx.Module):
     ) -> Float[Array, "e d"]:  # fmt: skip
         ka, kf = (None, None) if key is None else jr.split(key)
         y = self.norm(x)
-        x = gated(x, self.gate, dropout(self.attention(y, y, mask), self.dropout, ka))
+        x = gated(x, self.gate, dropout(self.attention(y, y, mask, inner(ka)), self.dropout, ka))
         return x if self.feedforward is None else self.feedforward(x, width_mask, self.dropout, kf)
 
 

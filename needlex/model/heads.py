@@ -12,6 +12,9 @@ from needlex.model.config import ModelConfig
 from needlex.nn.linear import Linear
 from needlex.types import Key
 
+LENGTH_FLOOR = 1e-16
+"""Least squared length of a retrieval embedding before it is scaled to 1, float32."""
+
 
 def mean_pool(states: Float[Array, "e d"], real: Bool[Array, "e"]) -> Float[Array, "d"]:
     """Mean of the states at real positions, float32; zeros where there is none."""
@@ -36,9 +39,9 @@ class ContrastiveHead(eqx.Module):
 
     def __call__(self, pooled: Float[Array, "d"]) -> Float[Array, "m"]:
         """Embedding of unit length (the length is floored, so a zero vector stays finite)."""
-        x = self.out(jax.nn.relu(self.hidden(pooled)))
+        x = self.out(jax.nn.relu(self.hidden(pooled))).astype(jnp.float32)
         # Squares are floored inside the root: the gradient of a norm at zero would be NaN.
-        return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x), 1e-16))
+        return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x), LENGTH_FLOOR))
 
 
 class ConfidenceHead(eqx.Module):

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from needlex.model.config import ModelConfig
 from needlex.model.decoder import Decoder
@@ -50,16 +50,14 @@ class Seq2Seq(eqx.Module):
         width_mask: Float[Array, "f"] | None = None, *, key: Key | None = None,
     ) -> Float[Array, "e d"]:  # fmt: skip
         """Encoder states."""
-        reads, read = _sides(tokens, segments)
-        return self.encoder(self.embedding(tokens), segment_mask(reads, read), width_mask, key=key)
+        return self.encoder(self.embedding(tokens), encoder_mask(tokens, segments), width_mask, key=key)
 
     def decode(
         self, tokens: Int[Array, "t"], memory: Float[Array, "e d"], memory_segments: Int[Array, "e"],
         segments: Int[Array, "t"] | None = None, width_mask: Float[Array, "f"] | None = None, *, key: Key | None = None,
     ) -> Float[Array, "t d"]:  # fmt: skip
         """Decoder states; `memory_segments` is 1 at real encoder positions where nothing is packed."""
-        reads, read = _sides(tokens, segments)
-        self_mask, cross_mask = segment_mask(reads, read, causal=True), segment_mask(reads, memory_segments)
+        self_mask, cross_mask = decoder_masks(tokens, segments, memory_segments)
         return self.decoder(self.embedding(tokens), memory, self_mask, cross_mask, width_mask, key=key)
 
     def __call__(
@@ -86,6 +84,19 @@ class Seq2Seq(eqx.Module):
         if self.confidence is None:
             raise ValueError("this model has no confidence head (model.confidence is off)")
         return self.confidence(mean_pool(self.encode(tokens), tokens != PAD))
+
+
+def encoder_mask(tokens: Int[Array, "e"], segments: Int[Array, "e"] | None) -> Bool[Array, "e e"]:
+    """Which encoder positions read which."""
+    return segment_mask(*_sides(tokens, segments))
+
+
+def decoder_masks(
+    tokens: Int[Array, "t"], segments: Int[Array, "t"] | None, memory_segments: Int[Array, "e"]
+) -> tuple[Bool[Array, "t t"], Bool[Array, "t e"]]:
+    """Which decoder positions read which of the decoder (none ahead), and which of the encoder."""
+    reads, read = _sides(tokens, segments)
+    return segment_mask(reads, read, causal=True), segment_mask(reads, memory_segments)
 
 
 def _sides(

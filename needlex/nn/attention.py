@@ -51,17 +51,20 @@ class Attention(eqx.Module):
                 f"{self.heads} query heads cannot be shared out to {self.kv_heads} key-value heads"
             )
 
-    def queries(self, x: Float[Array, "t d"], positions: Int[Array, "t"]) -> Float[Array, "k r t c"]:
+    def queries(
+        self, x: Float[Array, "t d"], positions: Int[Array, "t"], key: Key | None = None
+    ) -> Float[Array, "k r t c"]:
         """Normalised, rotated queries, grouped by the key-value head they read."""
-        q = self.query(x).reshape(x.shape[0], self.kv_heads, self.heads // self.kv_heads, -1)
+        q = self.query(x, key).reshape(x.shape[0], self.kv_heads, self.heads // self.kv_heads, -1)
         return self._rotate(self.query_norm(q), positions).transpose(1, 2, 0, 3)
 
     def keys_values(
-        self, x: Float[Array, "s d"], positions: Int[Array, "s"]
+        self, x: Float[Array, "s d"], positions: Int[Array, "s"], key: Key | None = None
     ) -> tuple[Float[Array, "k s c"], Float[Array, "k s c"]]:
         """Normalised, rotated keys and the values: what a decoder caches."""
-        k = self.key(x).reshape(x.shape[0], self.kv_heads, -1)
-        v = self.value(x).reshape(x.shape[0], self.kv_heads, -1)
+        kk, kv = (None, None) if key is None else jr.split(key)
+        k = self.key(x, kk).reshape(x.shape[0], self.kv_heads, -1)
+        v = self.value(x, kv).reshape(x.shape[0], self.kv_heads, -1)
         return self._rotate(self.key_norm(k), positions).transpose(1, 0, 2), v.transpose(1, 0, 2)
 
     def _rotate(self, x, positions):
@@ -75,18 +78,27 @@ class Attention(eqx.Module):
         k: Float[Array, "k s c"],
         v: Float[Array, "k s c"],
         mask: Bool[Array, "t s"],
+        key: Key | None = None,
     ) -> Float[Array, "t d"]:
         """Read the values. A query with nothing to read gets zeros, with finite gradients."""
         read = attention_core(q, k, v, mask).transpose(2, 0, 1, 3)
-        return self.out(read.reshape(read.shape[0], -1))
+        return self.out(read.reshape(read.shape[0], -1), key)
 
     def __call__(
-        self, x: Float[Array, "t d"], memory: Float[Array, "s d"], mask: Bool[Array, "t s"]
+        self,
+        x: Float[Array, "t d"],
+        memory: Float[Array, "s d"],
+        mask: Bool[Array, "t s"],
+        key: Key | None = None,
     ) -> Float[Array, "t d"]:
-        """Attention from `x` to `memory` (the same array in self-attention); positions count from 0 in both."""
-        q = self.queries(x, jnp.arange(x.shape[0]))
-        k, v = self.keys_values(memory, jnp.arange(memory.shape[0]))
-        return self.attend(q, k, v, mask)
+        """Attention from `x` to `memory` (the same array in self-attention); positions count from 0 in both.
+
+        `key` is for projections that are random in training.
+        """
+        kq, kk, ko = (None, None, None) if key is None else jr.split(key, 3)
+        q = self.queries(x, jnp.arange(x.shape[0]), kq)
+        k, v = self.keys_values(memory, jnp.arange(memory.shape[0]), kk)
+        return self.attend(q, k, v, mask, ko)
 
 
 def segment_mask(queries: Int[Array, "t"], keys: Int[Array, "s"], causal: bool = False) -> Bool[Array, "t s"]:

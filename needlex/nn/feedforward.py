@@ -36,10 +36,12 @@ class FeedForward(eqx.Module):
         self.activation = activation
 
     def __call__(
-        self, x: Float[Array, "t d"], width_mask: Float[Array, "f"] | None = None
+        self, x: Float[Array, "t d"], width_mask: Float[Array, "f"] | None = None, key: Key | None = None
     ) -> Float[Array, "t d"]:
-        """`width_mask` (0 or 1 a hidden unit) trains and runs the nested narrower layers of a Matryoshka."""
-        gate, up = self.gate(x), self.up(x)
+        """`width_mask` (0 or 1 a hidden unit) trains and runs the nested narrower layers of a Matryoshka; `key` is for maps
+        that are random in training."""
+        kg, ku, kd = (None, None, None) if key is None else jr.split(key, 3)
+        gate, up = self.gate(x, kg), self.up(x, ku)
         match self.activation:
             case "swiglu":
                 hidden = jax.nn.silu(gate) * up
@@ -49,4 +51,4 @@ class FeedForward(eqx.Module):
                 hidden = jax.nn.relu(gate) * jax.nn.relu(up)
         if width_mask is not None:
             hidden = hidden * width_mask.astype(hidden.dtype)[None, :]
-        return self.down(hidden)
+        return self.down(hidden, kd)

@@ -1,8 +1,11 @@
-"""Linear map and embedding table. `compress` and `adapt` will replace `Linear` by tree surgery."""
+"""Linear map and embedding table. `compress` and `adapt` replace `Linear` by tree surgery."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int
@@ -21,9 +24,43 @@ class Linear(eqx.Module):
         self.weight = std * jr.normal(key, (in_features, out_features))
         self.bias = jnp.zeros(out_features) if bias else None
 
-    def __call__(self, x: Float[Array, "*n in"]) -> Float[Array, "*n out"]:
-        y = x @ self.weight.astype(x.dtype)
-        return y if self.bias is None else y + jnp.broadcast_to(self.bias.astype(x.dtype), y.shape)
+    def __call__(self, x: Float[Array, "*n in"], key: Key | None = None) -> Float[Array, "*n out"]:
+        """`key` is for maps that take this one's place and are random in training."""
+        del key
+        return _plus_bias(x @ self.weight.astype(x.dtype), self.bias)
+
+    @classmethod
+    def of(cls, weight: Float[Array, "*l in out"], bias: Float[Array, "*l out"] | None) -> Linear:
+        """The map with these parameters, or a stack of such maps."""
+        linear = object.__new__(cls)
+        object.__setattr__(linear, "weight", weight)
+        object.__setattr__(linear, "bias", bias)
+        return linear
+
+
+@jax.custom_vjp
+def frozen_product(x: Float[Array, "*n in"], linear: Any) -> Float[Array, "*n out"]:
+    """x W + b in the dtype of x, for a map with `weight` and `bias` that gets no gradient.
+
+    The backward pass reads the weight from its stored form again. Differentiated as usual, a scan over layers would
+    keep all of them in the dtype of x, which for a base in 16 or 4 bits is most of a step's memory.
+    """
+    return _plus_bias(x @ linear.weight.astype(x.dtype), linear.bias)
+
+
+def _frozen_forward(x, linear):
+    return frozen_product(x, linear), linear
+
+
+def _frozen_backward(linear, grad):
+    return grad @ linear.weight.astype(grad.dtype).T, None
+
+
+frozen_product.defvjp(_frozen_forward, _frozen_backward)
+
+
+def _plus_bias(y, bias):
+    return y if bias is None else y + jnp.broadcast_to(bias.astype(y.dtype), y.shape)
 
 
 class Embedding(eqx.Module):

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
@@ -44,9 +45,14 @@ def run_layers(
     return x
 
 
+def inner(key: Key | None) -> Key | None:
+    """The key for what lies inside a sub-layer whose output is dropped with `key`."""
+    return None if key is None else jr.fold_in(key, 1)
+
+
 def dropout(x: Float[Array, "t d"], rate: float, key: Key | None) -> Float[Array, "t d"]:
     """Zero a share `rate` of x and rescale the rest; nothing without a key (inference)."""
     if key is None or rate == 0:
         return x
     keep = jr.bernoulli(key, 1 - rate, x.shape)
-    return jax.numpy.where(keep, x / (1 - rate), 0)
+    return jnp.where(keep, x / (1 - rate), 0)

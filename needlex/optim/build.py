@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from needlex.optim.config import OptimConfig
+from needlex.optim.groups import Group, groups, labels
 from needlex.optim.muon import scale_by_muon
 from needlex.optim.schedule import Schedule
-from needlex.precision import Policy, cast_floats
-from needlex.tree import Rule, apply_rules
+from needlex.precision import Policy, cast_floats, check_epsilon
 
-RULES = (
-    Rule(r"^confidence\.", "frozen", optional=True),  # trained after the rest, by calibration
-    Rule(r"(encoder|decoder|contrastive)\..*\.weight$", "matrix"),
-    Rule(r"(\.scale|gate|log_temperature)$", "scale"),
-    Rule(r"\.bias$|^embedding\.weight$", "rest"),
-)
-"""Which group a leaf belongs to: Muon's matrices, AdamW's scales (norms, gates, temperature) and rest, or frozen."""
-
-
-def labels(params: Any) -> Any:
-    """Tree of group names for the parameters.
-
-    **Raises:** `ValueError` naming a leaf that belongs to no group.
-    """
-    return apply_rules(RULES, params, "optimizer groups")
+ADAFACTOR_EPSILON = 1e-30
+"""Added to squared gradients. A normal number in float32 and bfloat16 (whose exponents are the same), zero in float16."""
 
 
 def scale_by_rate(peak: float, schedule: Schedule) -> optax.GradientTransformationExtraArgs:
@@ -67,34 +53,59 @@ def in_dtype(inner: optax.GradientTransformation, policy: Policy) -> optax.Gradi
 def build_optimizer(
     config: OptimConfig, schedule: Schedule, policy: Policy
 ) -> optax.GradientTransformationExtraArgs:
-    """The transformation (after clipping, which the step does); its `update` takes `step=`."""
+    """The transformation (after clipping, which the step does); its `update` takes `step=` and needs the parameters.
 
-    def adamw(rate: float):
+    **Raises:** `ValueError` for Adafactor with a state that cannot hold its epsilon.
+    """
+    if config.name == "adafactor":
+        check_epsilon("Adafactor's epsilon (optim.name adafactor)", ADAFACTOR_EPSILON, policy.optimizer)
+
+    def adamw(rate: float, decay: bool):
         return optax.chain(
             optax.scale_by_adam(config.b1, config.b2, eps=policy.optimizer_epsilon),
-            optax.add_decayed_weights(config.weight_decay) if config.weight_decay else optax.identity(),
+            optax.add_decayed_weights(config.weight_decay)
+            if decay and config.weight_decay
+            else optax.identity(),
             scale_by_rate(rate, schedule),
         )
 
-    muon = optax.chain(
-        scale_by_muon(config.muon_momentum, config.muon_steps),
-        optax.add_decayed_weights(config.muon_weight_decay),
-        scale_by_rate(config.muon_lr, schedule),
-    )
-
-    def adafactor(rate: float):
+    def muon(rate: float, decay: bool):
         return optax.chain(
-            # No scaling by the parameter: leaves that start at zero (gates, norm scales) would not move.
-            optax.scale_by_factored_rms(min_dim_size_to_factor=32),
-            optax.clip_by_block_rms(1.0),
+            scale_by_muon(config.muon_momentum, config.muon_steps),
+            optax.add_decayed_weights(config.muon_weight_decay if decay else 0.0),
             scale_by_rate(rate, schedule),
         )
 
-    other = adafactor if config.name == "adafactor" else adamw
-    by_label: dict[Hashable, optax.GradientTransformation] = {
-        "matrix": muon if config.name == "muon" else other(config.lr),
-        "scale": other(config.lr * config.scale_lr_factor),
-        "rest": other(config.lr),
-        "frozen": optax.set_to_zero(),
-    }
-    return in_dtype(optax.partition(by_label, labels), policy)
+    def adafactor(rate: float, decay: bool):
+        return optax.chain(
+            # No scaling by the parameter: leaves that start at zero (gates, norm scales, adapters) would not move.
+            optax.scale_by_factored_rms(epsilon=ADAFACTOR_EPSILON, min_dim_size_to_factor=32),
+            optax.clip_by_block_rms(1.0),
+            optax.add_decayed_weights(config.weight_decay)
+            if decay and config.weight_decay
+            else optax.identity(),
+            scale_by_rate(rate, schedule),
+        )
+
+    def of(group: Group) -> optax.GradientTransformation:
+        if group.kind == "frozen":
+            return optax.set_to_zero()
+        if group.kind == "matrix" and config.name == "muon":
+            return muon(config.muon_lr * group.rate, group.decay)
+        other = adafactor if config.name == "adafactor" else adamw
+        rate = config.lr * (config.scale_lr_factor if group.kind == "scale" else 1.0)
+        return other(rate * group.rate, group.decay)
+
+    def build(params) -> optax.GradientTransformationExtraArgs:
+        found = jax.tree.leaves(groups(params, config.rules))
+        by_label: dict[Hashable, optax.GradientTransformation] = {str(g): of(g) for g in dict.fromkeys(found)}
+        return optax.partition(by_label, lambda tree: labels(tree, config.rules))
+
+    # Which groups there are is known when the parameters are.
+    def init(params):
+        return build(params).init(params)
+
+    def update(updates, state, params=None, **extra):
+        return build(params).update(updates, state, params, **extra)
+
+    return in_dtype(optax.GradientTransformationExtraArgs(init, update), policy)

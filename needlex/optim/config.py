@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from needlex.optim.groups import parse_rule
+
 
 @dataclass(frozen=True)
 class OptimConfig:
@@ -25,14 +27,19 @@ class OptimConfig:
     b1: float = 0.9
     b2: float = 0.95
     weight_decay: float = 0.0
-    """Decoupled decay of AdamW's leaves."""
+    """Decoupled decay of AdamW's (or Adafactor's) leaves."""
     scale_lr_factor: float = 1.0
     """Factor on `lr` for norm scales, gates and the temperature, which start at 0 and otherwise hardly move in a short run."""
+    rules: tuple[str, ...] = ()
+    """Groups of leaves treated differently, tried in order: `PATTERN: lr=50, decay=off` (a factor on the learning rate, no
+    weight decay) or `PATTERN: frozen`; the pattern is a regular expression searched in leaf paths."""
     muon_momentum: float = 0.95
     muon_weight_decay: float = 0.01
     """Decoupled decay of Muon's matrices."""
     muon_steps: int = 5
     """Newton-Schulz iterations."""
+    clamp: float | None = None
+    """Largest single gradient, before `clip`; None does not clamp."""
     clip: float | None = 1.0
     """Largest global gradient norm; None does not clip."""
     accumulate: int = 1
@@ -47,6 +54,8 @@ class OptimConfig:
         for name in ("warmup_ratio", "decay_ratio", "final_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"optim.{name} is {getattr(self, name)}; it is a share in [0, 1]")
+        for rule in self.rules:
+            parse_rule(rule)
         if self.warmup_ratio + self.decay_ratio > 1:
             raise ValueError(
                 f"optim.warmup_ratio {self.warmup_ratio} + optim.decay_ratio {self.decay_ratio} exceed 1: "
@@ -55,8 +64,10 @@ class OptimConfig:
         for name in ("b1", "b2", "muon_momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"optim.{name} is {getattr(self, name)}; it must be in [0, 1)")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"optim.clip is {self.clip}; it must be positive, or None for no clipping")
+        for name in ("clamp", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"optim.{name} is {value}; it must be positive, or None for none")
         for name in ("accumulate", "max_skipped", "muon_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"optim.{name} is {getattr(self, name)}; it must be at least 1")

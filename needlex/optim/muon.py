@@ -18,6 +18,9 @@ from jaxtyping import Array, Float
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Quintic Newton-Schulz coefficients: singular values end between about 0.7 and 1.2."""
 
+NORM_EPSILON = 1e-7
+"""Added to the norm that a matrix is divided by, float32."""
+
 
 def orthogonalize(matrix: Float[Array, "n m"], steps: int = 5) -> Float[Array, "n m"]:
     """Nearest-orthogonal direction of `matrix` by Newton-Schulz, float32; zero stays zero."""
@@ -26,7 +29,7 @@ def orthogonalize(matrix: Float[Array, "n m"], steps: int = 5) -> Float[Array, "
     wide = x.shape[0] <= x.shape[1]
     if not wide:  # the Gram matrix of the short side is the cheap one
         x = x.T
-    x = x / (jnp.linalg.norm(x) + 1e-7)
+    x = x / (jnp.linalg.norm(x) + NORM_EPSILON)
     for _ in range(steps):
         gram = x @ x.T
         x = a * x + (b * gram + c * (gram @ gram)) @ x

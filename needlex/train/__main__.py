@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any
 
-from needlex.config import fingerprint, flat, parse_flags
-from needlex.data.sources import DataError
+from needlex.config import fingerprint, flat, parse_flags, run_or_exit
+from needlex.precision import named
 from needlex.train.config import NOT_HASHED, TrainConfig
 
 PROG = "needlex.train"
@@ -21,19 +19,14 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     """
     config = parse_flags(TrainConfig, argv, PROG, __doc__ or "", default="needle")
     if config.devices:
-        _emulate(config.devices)
-    try:
-        return run(config)
-    except (DataError, ValueError, OSError, RuntimeError) as e:
-        if os.environ.get("NEEDLEX_TRACEBACK"):
-            raise
-        print(f"{PROG}: {e}", file=sys.stderr)
-        raise SystemExit(1) from None
+        emulate(config.devices)
+    return run_or_exit(PROG, lambda: run(config))
 
 
 def run(config: TrainConfig) -> dict[str, Any]:
     """Train `config` and print what a person wants to see."""
-    from needlex.train.loop import train
+    from needlex.train.constants import constants, constants_table
+    from needlex.train.loop import Seen, train
     from needlex.train.samples import sample_calls
     from needlex.train.setup import prepare
 
@@ -45,9 +38,15 @@ def run(config: TrainConfig) -> dict[str, Any]:
         f"configuration {fingerprint(config, NOT_HASHED)}, saved in {config.run_dir}/config.json", flush=True
     )
 
-    def on_eval(model, step):
-        text = sample_calls(model, data.validation_rows[:8], data.tokenizer, config.data)
-        return {"sample calls": text}
+    print("epsilons and scales, and the dtypes that they act in:")
+    print(
+        constants_table(constants(config.model, config.optim, config.loss, named(config.precision))),
+        flush=True,
+    )
+
+    def on_eval(moment):
+        text = sample_calls(moment.model, data.validation_rows[:8], data.tokenizer, config.data)
+        return Seen({"sample calls": text})
 
     summary = train(config, data, on_eval).summary
     print(
@@ -58,7 +57,8 @@ def run(config: TrainConfig) -> dict[str, Any]:
     return summary
 
 
-def _emulate(devices: int) -> None:
+def emulate(devices: int) -> None:
+    """Make jax see this many CPU devices; nothing may have started it before."""
     import jax
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from needlex.checkpoint.config import CheckpointConfig
 from needlex.compress.prune import PruneConfig
@@ -36,7 +37,7 @@ class TrainConfig:
     overwrite: bool = False
     """Delete the run in `run_dir` first."""
     precision: str = "float32"
-    """Precision policy: float32, bfloat16 or float16-storage."""
+    """Precision policy: float32, bfloat16, float16-storage, bfloat16-storage or bfloat16-both."""
     max_samples: int | None = None
     """Most training rows."""
     eval_every: int = 1000
@@ -58,23 +59,28 @@ class TrainConfig:
     track: TrackConfig = field(default_factory=TrackConfig)
 
     def __post_init__(self):
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("steps and epochs are both set; leave one out (--steps None or --epochs None)")
-        for name in ("steps", "epochs", "max_samples", "devices"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1")
-        for name in ("eval_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.resume and self.overwrite:
-            raise ValueError("resume and overwrite are both set; choose one")
-        if not self.run_dir:
-            raise ValueError("run_dir is empty; give a folder")
-        named(self.precision)
+        check_run(self)
         if self.mesh.data > 0:
             for name, value in (("batch_size", self.data.batch_size), ("pairs", self.data.pairs_per_batch)):
                 if value % self.mesh.data:
                     raise ValueError(
                         f"data.{name} {value} cannot be split over mesh.data {self.mesh.data} devices; make it a multiple"
                     )
+
+
+def check_run(config: Any) -> None:
+    """What every run has: lengths, folder, precision.
+
+    **Raises:** `ValueError` naming the field and the fix.
+    """
+    if config.steps is not None and config.epochs is not None:
+        raise ValueError("steps and epochs are both set; leave one out (--steps None or --epochs None)")
+    for name in ("steps", "epochs", "max_samples", "devices", "eval_every", "log_every"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    if config.resume and config.overwrite:
+        raise ValueError("resume and overwrite are both set; choose one")
+    if not config.run_dir:
+        raise ValueError("run_dir is empty; give a folder")
+    named(config.precision)

@@ -52,8 +52,20 @@ class Guard:
             )
 
     def _diagnosis(self, info: UpdateInfo) -> str:
-        bad = [n for n, ok in zip(self._names, np.asarray(info.finite), strict=True) if not ok]
-        if not bad:
-            return "the loss or the gradient norm is not finite though every gradient is"
-        more = f" and {len(bad) - 3} more of {len(self._names)} leaves" if len(bad) > 3 else ""
-        return "non-finite gradient in " + ", ".join(bad[:3]) + more
+        bad, stuck = (
+            [n for n, ok in zip(self._names, np.asarray(found), strict=True) if not ok]
+            for found in (info.finite, info.moves)
+        )
+        if bad:
+            return "non-finite gradient in " + self._some(bad)
+        if stuck:
+            return (
+                f"finite gradients became a non-finite update in {self._some(stuck)}: the optimizer's arithmetic, an epsilon or a "
+                "scale that its dtype cannot hold (`python -m needlex.doctor` proves them)"
+            )
+        return "the loss or the gradient norm is not finite though every gradient is"
+
+    def _some(self, names: list[str]) -> str:
+        return ", ".join(names[:3]) + (
+            f" and {len(names) - 3} more of {len(self._names)} leaves" if len(names) > 3 else ""
+        )

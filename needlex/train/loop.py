@@ -22,7 +22,7 @@ from needlex.checkpoint.store import Store, saved_steps
 from needlex.compress.prune import apply_masks, block_masks
 from needlex.config import fingerprint, to_dict
 from needlex.losses.tokens import TokenSums
-from needlex.model.seq2seq import Seq2Seq, count_parameters
+from needlex.model.seq2seq import Seq2Seq
 from needlex.optim.build import build_optimizer
 from needlex.optim.schedule import make_schedule
 from needlex.precision import named
@@ -35,8 +35,58 @@ from needlex.train.setup import Prepared
 from needlex.train.step import Gradients, TrainState, init_state, make_evaluate, make_update
 from needlex.tree import leaf_paths
 
-EvalHook = Callable[[Seq2Seq, int], dict[str, str]]
-"""Called with the model and the step at every validation; returns text cards by name."""
+
+class Seen(NamedTuple):
+    """What a hook made of a validation."""
+
+    cards: dict[str, str] = {}  # noqa: RUF012
+    """Texts for TensorBoard, by name."""
+    scalars: dict[str, float] = {}  # noqa: RUF012
+    """Numbers for TensorBoard and metrics.jsonl, by name."""
+    stop: str | None = None
+    """Why the run should end here."""
+
+
+class Moment(NamedTuple):
+    """A validation, for a hook to look at."""
+
+    step: int
+    params: Any
+    """What is trained."""
+    model: Seq2Seq
+    """The plain model with it."""
+    validation: dict[str, float]
+    """Loss, perplexity, accuracy."""
+
+
+EvalHook = Callable[[Moment], Seen]
+"""Called at every validation."""
+
+
+class Start(NamedTuple):
+    """What a run begins with. `eqx.combine(params, frozen, static)` is the model."""
+
+    params: Any
+    """What is trained."""
+    frozen: Any
+    """What is only read; None if all is trained."""
+    static: Any
+    dropout: bool
+    """Whether the model is random in training."""
+    plain: Callable[[Any], Seq2Seq] = lambda model: model
+    """Makes a model that decodes of it: merges adapters."""
+
+    def model(self, params: Any) -> Seq2Seq:
+        """The plain model with these trained values."""
+        parts = (params, self.static) if self.frozen is None else (params, self.frozen, self.static)
+        return self.plain(eqx.combine(*parts))
+
+
+def from_scratch(config: TrainConfig) -> Start:
+    """A freshly drawn model, all of it trained."""
+    model = Seq2Seq(config.model, key=jr.key(config.seed))
+    params, static = eqx.partition(model, eqx.is_array)
+    return Start(params, None, static, config.model.dropout > 0)
 
 
 class Result(NamedTuple):
@@ -54,8 +104,10 @@ def train(
     data: Prepared,
     on_eval: EvalHook | None = None,
     say: Callable[[str], None] | None = None,
+    start: Start | None = None,
 ) -> Result:
-    """Run `config` on prepared data, from the start or (with `resume`) from the newest readable checkpoint.
+    """Run `config` on prepared data, from `start` (a fresh model if not given) or, with `resume`, from the newest readable
+    checkpoint.
 
     The run continues bit for bit where it stopped (on the same number of devices). SIGTERM and Ctrl-C save and return.
 
@@ -71,20 +123,18 @@ def train(
             )
     schedule = make_schedule(config.optim, data.steps)
     optimizer = build_optimizer(config.optim, schedule, policy)
-    model = Seq2Seq(config.model, key=jr.key(config.seed))
-    initial, static = eqx.partition(model, eqx.is_array)
+    start = start or from_scratch(config)
     prune = config.prune
-    state = init_state(initial, optimizer, config.seed, mesh, prune.sparsity > 0)
+    state = init_state(start.params, optimizer, config.seed, mesh, prune.sparsity > 0)
+    frozen = None if start.frozen is None else jax.device_put(start.frozen, replicated(mesh))
     new_masks = jax.jit(block_masks, static_argnames="group_size", out_shardings=replicated(mesh))
     accumulate = config.optim.accumulate
     gradients = Gradients(
-        static, config.loss, policy, mesh, config.model.dropout > 0, accumulate, config.model.mat_factors
+        start.static, config.loss, policy, mesh, start.dropout, accumulate, config.model.mat_factors
     )
-    update, evaluate = (
-        make_update(optimizer, config.optim.clip, mesh),
-        make_evaluate(static, config.loss, policy, mesh),
-    )
-    names = leaf_paths(model)
+    update = make_update(optimizer, config.optim.clip, mesh, config.optim.clamp)
+    evaluate = make_evaluate(start.static, config.loss, policy, mesh)
+    names, trained = leaf_paths(start.params), sum(x.size for x in jax.tree.leaves(start.params))
 
     store = Store(config.run_dir, config.checkpoint, policy)
     batches, first = data.batches(), 0
@@ -99,12 +149,16 @@ def train(
     guard = Guard(names, config.optim.max_skipped, say)
     rates = {"lr/adamw": config.optim.lr, "lr/muon": config.optim.muon_lr}
     say(
-        f"{count_parameters(model):,} parameters, {len(names)} leaves; {data.steps} updates of {data.rows_per_step} rows "
+        f"{trained:,} parameters, {len(names)} leaves; {data.steps} updates of {data.rows_per_step} rows "
         f"on {mesh.size} device(s)"
     )
 
+    # Text has no rows of calls: its batches are counted.
+    rows = len(data.validation_rows) or sum(
+        int(b.decoder_segments.any(axis=1).sum()) for b in data.validation
+    )
     started = clock = time.perf_counter()
-    tokens, tokens_seen, validation, terms, step = 0, 0, None, None, first
+    tokens, tokens_seen, validation, terms, step, ended = 0, 0, None, None, first, False
     bar = tqdm(total=data.steps, initial=first, desc="train", unit="step", dynamic_ncols=True,
                mininterval=0.5 if sys.stderr.isatty() else 15)  # fmt: skip
     # Signals are held back until all is on disk. The loader's threads would outlive the interpreter's modules.
@@ -113,7 +167,7 @@ def train(
             host = next(batches)
             tokens += int(np.count_nonzero(host.encoder)) + int(np.count_nonzero(host.decoder_segments))
             batch = put_batch(host, mesh, leading=int(accumulate > 1))
-            grads, terms = gradients(batch, state.params, state.key, state.step)
+            grads, terms = gradients(batch, state.params, state.key, state.step, frozen)
             state, info = update(grads, terms.loss, state)
             # Waiting for this step's numbers costs nothing: the loader works ahead in its own threads.
             guard.check(step, info)
@@ -137,9 +191,7 @@ def train(
             bar.update(1)
             last = step == data.steps
             if not stop and (last or step % config.eval_every == 0):
-                found = validate(
-                    evaluate, data.validation, state.params, mesh, stop, len(data.validation_rows)
-                )
+                found = validate(evaluate, data.validation, (state.params, frozen), mesh, stop, rows)
                 if found is not None:
                     validation = found
                     tracker.scalars(step, {f"validation/{k}": v for k, v in found.items()})
@@ -147,10 +199,16 @@ def train(
                     say(f"step {step}: validation loss {found['loss']:.4f}, perplexity {found['perplexity']:.3f}, "
                         f"token accuracy {found['accuracy']:.4f} ({found['rows']:.0f} rows)")  # fmt: skip
                     if on_eval is not None:
-                        for name, text in on_eval(eqx.combine(state.params, static), step).items():
+                        seen = on_eval(Moment(step, state.params, start.model(state.params), found))
+                        if seen.scalars:
+                            tracker.scalars(step, seen.scalars)
+                        for name, text in seen.cards.items():
                             tracker.text(step, name, text)
+                        if seen.stop is not None:
+                            say(f"step {step}: {seen.stop}")
+                            last = ended = True
                 clock = time.perf_counter()
-            stopping = bool(stop)  # asked once: a signal that comes later is for the next step
+            stopping = bool(stop) and not ended  # asked once: a signal that comes later is for the next step
             if stopping or last or step % config.checkpoint.every == 0:
                 store.save(
                     step,
@@ -159,27 +217,37 @@ def train(
                     batches,
                     {**meta, "step": step, "validation": validation},
                 )
+            if ended:
+                break
             if stopping:
                 say(f"{stop.reason}: saved step {step}; continue with --resume")
                 break
     seconds = time.perf_counter() - started
     summary = {
-        "run_dir": config.run_dir, "hash": meta["hash"], "steps": step, "finished": step >= data.steps, "resumed_from": first,
-        "seconds": round(seconds, 2), "skipped": int(state.skipped), "parameters": count_parameters(model),
+        "run_dir": config.run_dir, "hash": meta["hash"], "steps": step, "finished": ended or step >= data.steps, "resumed_from": first,
+        "seconds": round(seconds, 2), "skipped": int(state.skipped), "parameters": trained,
         "train_loss": None if terms is None else _mean(terms.sums.ce, terms.sums), "validation": validation,
     }  # fmt: skip
-    return Result(summary, state, eqx.combine(state.params, static))
+    return Result(summary, state, start.model(state.params))
 
 
 def validate(
-    evaluate: Callable, batches: Sequence[Batch], params: Any, mesh: Mesh, stop: StopRequest, rows: int
+    evaluate: Callable,
+    batches: Sequence[Batch],
+    parts: tuple[Any, ...],
+    mesh: Mesh,
+    stop: StopRequest,
+    rows: int,
 ) -> dict[str, float] | None:
-    """Loss over all validation `rows` once; None if a stop was asked for meanwhile, or there is nothing to validate on."""
+    """Loss over all validation `rows` once, with the `parts` that `evaluate` takes of a model.
+
+    None if a stop was asked for meanwhile, or there is nothing to validate on.
+    """
     total: TokenSums | None = None
     for batch in batches:
         if stop:
             return None
-        sums = jax.device_get(evaluate(put_batch(batch, mesh), params))
+        sums = jax.device_get(evaluate(put_batch(batch, mesh), *parts))
         total = sums if total is None else TokenSums(*(a + b for a, b in zip(total, sums, strict=True)))
     if total is None:
         return None

@@ -36,8 +36,14 @@ class Prepared(NamedTuple):
     vocab_size: int
 
 
-def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[TrainConfig, Prepared]:
-    """Read the data, train or load the tokenizer, and settle what depends on them: vocabulary and number of updates.
+def prepare(
+    config: TrainConfig,
+    say: Callable[[str], None] = print,
+    tokenizer: Tokenizer | None = None,
+    new: int | None = None,
+) -> tuple[TrainConfig, Prepared]:
+    """Read the data, train or load the tokenizer (unless one is given), and settle what depends on them: vocabulary and
+    number of updates. Of the training sources the first `new` (all if None) make up an epoch; the others are replayed.
 
     The resolved configuration and the tokenizer are written to the run directory; a resumed run must match what is there.
 
@@ -45,8 +51,8 @@ def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[Tr
     """
     run_dir = Path(config.run_dir)
     claim_run_dir(config)
-    corpus = load_corpus(config.data, config.max_samples, say)
-    tokenizer = _tokenizer(config, corpus, run_dir, say)
+    corpus = load_corpus(config.data, config.max_samples, say, new)
+    tokenizer = tokenizer or _tokenizer(config, corpus, run_dir, say)
     config = dataclasses.replace(config, model=_with_vocabulary(config, tokenizer))
     sources, lengths = [], []
     for name, rows in corpus.train:
@@ -58,12 +64,14 @@ def prepare(config: TrainConfig, say: Callable[[str], None] = print) -> tuple[Tr
     rows = len(all_lengths)
     per_step = config.data.batch_size * config.optim.accumulate
     examples_per_step = per_step * (_examples_per_row(all_lengths, config) if config.data.packing else 1.0)
-    steps = config.steps or max(1, round((config.epochs or 1) * rows / examples_per_step))
+    shares = config.data.weights or tuple(len(s) / rows for s in sources)
+    epoch = rows if new is None else sum(map(len, sources[:new])) * sum(shares) / sum(shares[:new])
+    steps = config.steps or max(1, round((config.epochs or 1) * epoch / examples_per_step))
     say(
         f"{rows:,} training rows ({', '.join(f'{n}: {len(s):,}' for (n, _), s in zip(corpus.train, sources, strict=True))}), "
         f"{len(validation_rows):,} validation rows; vocabulary {tokenizer.vocab_size}; tokens a row: encoder "
         f"{all_lengths[:, 0].mean():.1f} (longest {all_lengths[:, 0].max()}), decoder {all_lengths[:, 1].mean():.1f} "
-        f"(longest {all_lengths[:, 1].max()}); {steps * examples_per_step / rows:.2f} epochs"
+        f"(longest {all_lengths[:, 1].max()}); {steps * examples_per_step / epoch:.2f} epochs"
     )
     _write(config, tokenizer, run_dir)
     pairs_every = config.loss.contrastive_every if config.loss.contrastive_weight else 0

@@ -16,8 +16,9 @@ import optax
 import pytest
 
 from needlex.checkpoint.foreign import TABLE, import_v1
-from needlex.optim.build import labels, scale_by_rate
+from needlex.optim.build import scale_by_rate
 from needlex.optim.config import OptimConfig
+from needlex.optim.groups import labels
 from needlex.optim.muon import orthogonalize, orthogonalize_stack
 from needlex.optim.schedule import Schedule, make_schedule
 from needlex.sharding import MeshConfig, build_mesh

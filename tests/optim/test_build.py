@@ -13,8 +13,9 @@ import optax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from needlex.optim.build import build_optimizer, labels
+from needlex.optim.build import build_optimizer
 from needlex.optim.config import OptimConfig
+from needlex.optim.groups import labels
 from needlex.optim.schedule import make_schedule
 from needlex.precision import Policy
 from needlex.sharding import MeshConfig, build_mesh, replicated
@@ -221,6 +222,10 @@ POLICIES = {
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_state_has_the_dtype_of_the_policy_before_and_after_an_update(name, policy, dtype):
+    if (name, policy) == ("adafactor", "float16 state"):
+        with pytest.raises(ValueError, match=r"Adafactor's epsilon .* is 1e-30, which underflows in float16"):
+            built(POLICIES[policy], name=name)
+        return
     optimizer, _ = built(POLICIES[policy], name=name)
     params = small_params(dtype)
     params["encoder"]["wide"] = {

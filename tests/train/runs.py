@@ -6,7 +6,7 @@ import dataclasses
 import json
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from needlex.losses.config import LossConfig
 from needlex.model.config import ModelConfig
 from needlex.train.__main__ import main
 from needlex.train.config import TrainConfig
-from needlex.train.loop import Result, train
+from needlex.train.loop import EvalHook, Moment, Result, Seen, train
 from needlex.train.setup import Prepared, prepare
 
 TOOLS = [
@@ -77,6 +77,11 @@ def small_config(folder: Path, name: str = "run", **changes: Any) -> TrainConfig
         loss=LossConfig(contrastive_every=2),
         checkpoint=CheckpointConfig(every=100),
     )  # fmt: skip
+    return changed(config, changes)
+
+
+def changed(config: Any, changes: Mapping[str, Any]) -> Any:
+    """The configuration with fields changed by name, those of parts as `data__packing`."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in changes.items():
         part, _, field = key.rpartition("__")
@@ -86,20 +91,20 @@ def small_config(folder: Path, name: str = "run", **changes: Any) -> TrainConfig
     return dataclasses.replace(config, **inner, **top)
 
 
-def run(config: TrainConfig, on_eval: Callable[..., dict[str, str]] | None = None, say: Any = None) -> Result:
+def run(config: TrainConfig, on_eval: EvalHook | None = None, say: Any = None) -> Result:
     """Prepare and train, in this process."""
     said: list[str] = []
     config, data = prepare(config, said.append)
     return train(config, data, on_eval, say or said.append)
 
 
-def stop_at(step: int, number: int = signal.SIGTERM) -> Callable[..., dict[str, str]]:
+def stop_at(step: int, number: int = signal.SIGTERM) -> EvalHook:
     """An evaluation hook that sends this process a signal at `step`."""
 
-    def hook(_: Any, now: int) -> dict[str, str]:
-        if now == step:
+    def hook(moment: Moment) -> Seen:
+        if moment.step == step:
             signal.raise_signal(number)
-        return {}
+        return Seen()
 
     return hook
 

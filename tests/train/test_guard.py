@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+from needlex.precision import Policy
 from needlex.sharding import MeshConfig, build_mesh
 from needlex.train.guard import Guard, NonFiniteError, check_first_loss
 from needlex.train.step import UpdateInfo, init_state, make_update
@@ -125,12 +126,45 @@ def test_a_resumed_run_does_not_report_the_skips_of_before():
 def test_a_resumed_run_goes_on_counting_in_a_row():
     """Stopped after nine of them, it stops at the tenth."""
     info = UpdateInfo(
-        jnp.array(jnp.nan), jnp.array([False] + 4 * [True]), jnp.array(False), jnp.array(12), jnp.array(10)
+        jnp.array(jnp.nan),
+        jnp.array([False] + 4 * [True]),
+        jnp.full(5, True),
+        jnp.array(False),
+        jnp.array(12),
+        jnp.array(10),
     )
     with pytest.raises(
         NonFiniteError, match=r"10 updates in a row .* step 99: non-finite gradient in decoder\.gate"
     ):
         Guard(NAMES, 10, lambda _: None).check(99, info)
+
+
+def test_the_float16_death_of_the_post_mortem_is_refused_and_forced_through_is_caught():
+    """N1: AdamW in float16, a gradient of exactly zero (a fresh LoRA's A): 0 / (0 + 1e-8) with 1e-8 = 0."""
+    with pytest.raises(
+        ValueError, match=r"precision\.optimizer_epsilon is 1e-08, which underflows in float16"
+    ):
+        Policy(optimizer="float16")
+    half = jax.tree.map(lambda x: x.astype(jnp.float16), PARAMS)
+    adamw = optax.adamw(1e-5, eps=1e-8)
+
+    def forced(updates, state, params=None, **_):
+        with jax.numpy_dtype_promotion("standard"):
+            return adamw.update(updates, state, params)
+
+    optimizer = optax.GradientTransformationExtraArgs(adamw.init, forced)
+    update = make_update(optimizer, None, MESH)
+    grads = jax.tree.map(lambda x: jnp.ones_like(x), half)
+    grads["encoder"]["gate"] = jnp.zeros_like(half["encoder"]["gate"])
+    state, said = init_state(half, optimizer, 0, MESH), []
+    before = host(state.params)
+    state, info = update(grads, jnp.asarray(1.0), state)
+    Guard(NAMES, 10, said.append).check(1, info)
+    assert (
+        "finite gradients became a non-finite update in encoder.gate: the optimizer's arithmetic" in said[0]
+    )
+    for a, b in zip(host(state.params), before, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(("above", "warned"), [(0.0, False), (3.9, False), (4.1, True), (math.nan, True)])

@@ -68,7 +68,7 @@ def test_validation_is_the_mean_over_all_tokens_of_all_rows(folder, batch_size):
     batches = validation_batches(data.validation_rows, changed, data.tokenizer)
     mesh = build_mesh(MeshConfig())
     evaluate = make_evaluate(static, config.loss, named("float32"), mesh)
-    found = validate(evaluate, batches, arrays, mesh, StopRequest(), len(data.validation_rows))
+    found = validate(evaluate, batches, (arrays,), mesh, StopRequest(), len(data.validation_rows))
     assert found is not None
     assert found["rows"] == 13
     assert found["loss"] == pytest.approx(total / count, rel=1e-5)

@@ -327,9 +327,9 @@ def test_gradients_and_masters_are_float32_under_bfloat16_compute():
     state = jax.eval_shape(lambda: tr.start())
     batch = jax.eval_shape(lambda: make_batch(0))
     grads, terms = jax.eval_shape(
-        tr.gradients.tokens, batch._replace(pairs=None), state.params, state.key, state.step
+        tr.gradients.tokens, batch._replace(pairs=None), state.params, state.key, state.step, None
     )
-    grads, terms = jax.eval_shape(tr.gradients.pairs, batch.pairs, state.params, grads, terms)
+    grads, terms = jax.eval_shape(tr.gradients.pairs, batch.pairs, state.params, grads, terms, None)
     new, _ = jax.eval_shape(tr.update, grads, terms.loss, state)
     floats = [x for x in jax.tree.leaves((grads, terms, new)) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert {x.dtype for x in floats} == {jnp.dtype("float32")}
