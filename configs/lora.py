@@ -3,7 +3,7 @@
 from needlex.adapt.config import LoraConfig
 from needlex.data.augment import AugmentConfig
 from needlex.data.config import DataConfig
-from needlex.finetune.config import FinetuneConfig
+from needlex.finetune.config import FinetuneConfig, ReplayConfig
 from needlex.losses.config import LossConfig
 from needlex.optim.config import OptimConfig
 
@@ -11,6 +11,8 @@ config = FinetuneConfig(
     method="lora",
     epochs=15,
     lora=LoraConfig(rank=32, alpha=64.0),
+    # Adapters forget as fast as weights do: one row in ten is one of what the base was trained on.
+    replay=ReplayConfig(share=0.1),
     data=DataConfig(
         batch_size=8,
         max_encoder=320,

@@ -40,7 +40,8 @@ def training_config(config: FinetuneConfig, base: Read) -> TrainConfig:
         old = config.replay.train or (base.run.data.train if base.run else ())
         if not old:
             raise ConfigError(
-                "replay.share is set, but the base does not say what it was trained on; give replay.train"
+                "replay.share is set, but the base does not say what it was trained on; give replay.train, or "
+                "--replay.share 0 for no old rows"
             )
         if twice := sorted(set(old) & set(data.train)):
             raise ConfigError(f"{twice[0]} is in data.train and replayed; leave it out of one of them")

@@ -133,7 +133,7 @@ def test_at_step_0_every_adapted_map_is_the_base_to_the_bit(quantized):
     ("storage", "quantized"),
     [
         ("float16", False),
-        ("float32", True),
+        pytest.param("float32", True, marks=pytest.mark.slow),
         *(pytest.param(s, False, marks=pytest.mark.slow) for s in ("float32", "bfloat16")),
     ],
 )

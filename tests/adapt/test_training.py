@@ -107,6 +107,7 @@ def test_state_is_float32_whatever_the_base_is_stored_in(optimizer):
     assert floats == {jnp.dtype("float32")}
 
 
+@pytest.mark.slow
 def test_8_devices_train_the_adapters_of_1():
     _, one, _ = train("qlora", "float32", 2)
     _, many, _ = train("qlora", "float32", 2, devices=8)

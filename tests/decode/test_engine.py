@@ -200,6 +200,7 @@ def test_a_smaller_budget_cuts_the_same_answer():
             assert finished == (all_finished and len(all_tokens) <= budget)
 
 
+@pytest.mark.slow
 def test_two_models_in_one_process_do_not_meet():
     """C5: other weights, other structure, and another static field over the very same weights."""
     base = Seq2Seq(dataclasses.replace(CONFIGS["attention only"], rope_base=10.0), key=jr.key(0))

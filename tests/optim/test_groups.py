@@ -37,7 +37,12 @@ def updated(optim: OptimConfig) -> dict[str, np.ndarray]:
     """The first update of every leaf for gradients of one."""
     optimizer = build_optimizer(optim, make_schedule(optim, 10), POLICIES["float32"])
     grads = jax.tree.map(jnp.ones_like, PARAMS)
-    updates, _ = optimizer.update(grads, optimizer.init(PARAMS), PARAMS, step=jnp.zeros((), jnp.int32))
+
+    @jax.jit
+    def first(grads, params):
+        return optimizer.update(grads, optimizer.init(params), params, step=jnp.zeros((), jnp.int32))[0]
+
+    updates = first(grads, PARAMS)
     return dict(zip(leaf_paths(PARAMS), map(np.asarray, jax.tree.leaves(updates)), strict=True))
 
 

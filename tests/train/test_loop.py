@@ -48,7 +48,7 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("validated")
 
 
-@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.slow), 7, 32])
+@pytest.mark.parametrize("batch_size", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7)), 32])
 def test_validation_is_the_mean_over_all_tokens_of_all_rows(folder, batch_size):
     """D9, against a forward pass of each row alone, in float64 from its logits on."""
     config, data, result = validated(folder)

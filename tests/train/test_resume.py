@@ -61,6 +61,7 @@ def test_interrupted_equals_uninterrupted(tmp_path, kind):
     assert a.summary["validation"] == b.summary["validation"]
 
 
+@pytest.mark.slow
 def test_a_broken_newest_checkpoint_costs_steps_and_no_bit(tmp_path):
     """D6 from end to end: the run falls back, says so, and cuts what its lost future had written."""
     whole = small_config(tmp_path, "whole", data__packing=False, eval_every=4)
@@ -127,6 +128,7 @@ def start(config: TrainConfig, *flags: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ}, stdout=pipe, stderr=pipe, text=True)
 
 
+@pytest.mark.slow
 def test_sigterm_to_a_process_saves_exits_with_0_and_resumes(tmp_path):
     """From outside and at any moment: the step in hand is finished, saved, and continued bit for bit."""
     whole, parts = (small_config(tmp_path, name, steps=40, eval_every=40) for name in ("whole", "parts"))

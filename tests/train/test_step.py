@@ -236,7 +236,7 @@ def test_evaluation_is_without_dropout():
 LENGTHS = ([8, 8], [1, 0], [0, 0], [2, 5])
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_gradients_of_micro_batches_are_those_of_one_big_batch(devices):
     """Token counts 16, 1, 0 and 7."""
     parts = [make_batch(i, lengths, pairs=False) for i, lengths in enumerate(LENGTHS)]
