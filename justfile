@@ -22,11 +22,11 @@ train *flags: setup
     {{ python }} -m needlex.run --checkpoint runs/tiny --query "turn off the lights in the kitchen" --tools tools/example_tools.json
     {{ python }} -m needlex.run --checkpoint runs/tiny --query "text Maria: I'm running late" --tools tools/example_tools.json
 
-# The test-suite on 8 emulated CPU devices, without the slow tests.
+# The test-suite on 8 emulated CPU devices, without the slow tests. Compiled quickly: most of its time is the compiler's.
 test *flags: setup
-    {{ python }} -m pytest -n 2 -m "not slow" {{ flags }}
+    JAX_DISABLE_MOST_OPTIMIZATIONS=1 {{ python }} -m pytest -n 2 -m "not slow" {{ flags }}
 
-# Every test.
+# Every test, compiled as in training.
 test-all *flags: setup
     {{ python }} -m pytest -n 2 {{ flags }}
 
