@@ -62,7 +62,9 @@ def carry_out(config: FinetuneConfig, say: Callable[[str], None] = print) -> dic
         }
 
     before = figures(base.model)
-    say(f"before: {before}")
+    for which, scores in before.items():
+        if scores:
+            say(f"before, {which} tools: " + ", ".join(f"{k} {v:.3f}" for k, v in scores.items()))
     keep = keeper(config, base, start, policy, folder)
     reached = max(saved_steps(folder), default=0) if config.resume else 0
     watch = Watch(

@@ -127,6 +127,7 @@ def train(
     prune = config.prune
     state = init_state(start.params, optimizer, config.seed, mesh, prune.sparsity > 0)
     frozen = None if start.frozen is None else jax.device_put(start.frozen, replicated(mesh))
+    start = start._replace(frozen=frozen)  # merging needs both parts on the same devices
     new_masks = jax.jit(block_masks, static_argnames="group_size", out_shardings=replicated(mesh))
     accumulate = config.optim.accumulate
     gradients = Gradients(

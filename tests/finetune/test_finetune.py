@@ -165,6 +165,13 @@ def test_the_run_ends_when_the_loss_rises_and_keeps_the_best_weights(tmp_path):
 
 
 @pytest.mark.slow
+def test_adapters_are_trained_answered_with_and_kept_on_two_devices(tmp_path):
+    config = small_finetune(tmp_path, steps=2, eval_every=1, mesh__data=2, precision="bfloat16-both")
+    summary = carry_out(config)
+    assert summary["finished"] and len(summary["validations"]) == 2 and len(arrays(config.run_dir)) == 24
+
+
+@pytest.mark.slow
 def test_full_with_replay_and_warm_up(tmp_path):
     text = tmp_path / "words.txt"
     text.write_text("".join(f"the {d} door is open and the lock of it is old\n" for d in DOORS * 10))
