@@ -7,7 +7,7 @@ Rules are tried in order, the first that matches a leaf decides, every leaf must
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -32,6 +32,17 @@ def leaf_paths(tree: Any) -> list[str]:
     """Dotted names of the array leaves, in the order of `jax.tree.leaves(eqx.filter(tree, eqx.is_array))`."""
     arrays = eqx.filter(tree, eqx.is_array)
     return [path_name(p) for p, _ in jax.tree_util.tree_leaves_with_path(arrays)]
+
+
+def put_leaves(model: Any, values: Mapping[str, Any]) -> Any:
+    """The model with `values` in place of the leaves at their paths."""
+    return jax.tree_util.tree_map_with_path(lambda path, x: values.get(path_name(path), x), model)
+
+
+def leaves_at(model: Any, paths: Collection[str]) -> dict[str, Any]:
+    """The array leaves at these paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(model, eqx.is_array))
+    return {name: x for p, x in leaves if (name := path_name(p)) in paths}
 
 
 def apply_rules(rules: Sequence[Rule], tree: Any, what: str) -> Any:

@@ -25,6 +25,9 @@ class LoraConfig:
     targets: tuple[str, ...] = (ATTENTION,)
     """Regular expressions searched in the paths of linear maps (`encoder.layers.attention.query`), tried in order: the first
     that matches decides. One that begins with `!` leaves its maps alone; those that none matches are left alone too."""
+    modules_to_save: tuple[str, ...] = ()
+    """Regular expressions searched in the paths of all other leaves (`embedding.weight`, `encoder.layers.gate`): these are
+    trained themselves, in float32, and saved with the adapter (PEFT's name)."""
 
     def __post_init__(self):
         if self.rank < 1:
@@ -37,11 +40,12 @@ class LoraConfig:
             raise ValueError(
                 f"lora.targets {list(self.targets)} choose nothing; give a path to adapt, such as {ATTENTION!r}"
             )
-        for target in self.targets:
-            try:
-                re.compile(target.removeprefix("!"))
-            except re.error as e:
-                raise ValueError(f"lora.targets: {target!r} is no regular expression ({e})") from None
+        for field, patterns in (("targets", self.targets), ("modules_to_save", self.modules_to_save)):
+            for pattern in patterns:
+                try:
+                    re.compile(pattern.removeprefix("!") if field == "targets" else pattern)
+                except re.error as e:
+                    raise ValueError(f"lora.{field}: {pattern!r} is no regular expression ({e})") from None
 
     @property
     def scale(self) -> float:

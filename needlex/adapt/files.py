@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +16,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from needlex.adapt.config import LoraConfig
-from needlex.adapt.lora import LoraLinear, chosen, linear_maps, replace_maps
+from needlex.adapt.lora import (
+    LoraLinear,
+    chosen,
+    linear_maps,
+    replace_maps,
+    saved_leaves,
+)
 from needlex.compress.quantize import quantize_maps
 from needlex.config import ConfigError, from_dict, to_dict
-from needlex.tree import path_name
+from needlex.tree import leaves_at, path_name, put_leaves
 
 ARRAYS, NOTES = "adapter.safetensors", "adapter.json"
 FORMAT = 1
@@ -33,7 +39,7 @@ class Adapter(NamedTuple):
     """Adapters without their base."""
 
     arrays: Mapping[str, np.ndarray]
-    """`PATH.lora_a` and `PATH.lora_b`, float32."""
+    """`PATH.lora_a` and `PATH.lora_b`, and leaves of `modules_to_save` by their own paths; float32."""
     lora: LoraConfig
     quantized: bool
     """Whether the base was in four bits when they were trained."""
@@ -59,7 +65,17 @@ def adapter_of(model: Any, lora: LoraConfig, quantized: bool, base: str, base_ha
     for path, x in linear_maps(model).items():
         if isinstance(x, LoraLinear):
             arrays |= {f"{path}.lora_a": np.asarray(x.lora_a), f"{path}.lora_b": np.asarray(x.lora_b)}
+    saved = leaves_at(model, saved_leaves(model, lora))
+    arrays |= {path: np.asarray(x, np.float32) for path, x in saved.items()}
     return Adapter(arrays, lora, quantized, base, base_hash)
+
+
+def _adapted(names: Iterable[str]) -> list[str]:
+    return sorted({n.rpartition(".")[0] for n in names if n.endswith((".lora_a", ".lora_b"))})
+
+
+def _saved(names: Iterable[str]) -> list[str]:
+    return sorted(n for n in names if not n.endswith((".lora_a", ".lora_b")))
 
 
 def save_adapter(adapter: Adapter, folder: str | Path) -> None:
@@ -73,7 +89,7 @@ def save_adapter(adapter: Adapter, folder: str | Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     notes = {
         "format": FORMAT, "rank": adapter.lora.rank, "alpha": adapter.lora.alpha, "scale": adapter.lora.scale,
-        "lora": to_dict(adapter.lora), "paths": sorted({n.rpartition(".")[0] for n in adapter.arrays}),
+        "lora": to_dict(adapter.lora), "paths": _adapted(adapter.arrays), "saved": _saved(adapter.arrays),
         "quantized": "nf4" if adapter.quantized else None, "base": adapter.base, "base_hash": adapter.base_hash,
     }  # fmt: skip
     arrays = {k: np.ascontiguousarray(v) for k, v in adapter.arrays.items()}
@@ -99,11 +115,9 @@ def read_adapter(folder: str | Path) -> Adapter:
             )
         lora = from_dict(LoraConfig, notes["lora"])
         # A tree of the file is from before or after the other one if they disagree.
-        found = sorted({n.rpartition(".")[0] for n in arrays})
-        if found != notes["paths"]:
-            raise AdapterError(
-                f"{folder / ARRAYS} has adapters for {found[:3]}, {NOTES} speaks of {notes['paths'][:3]}"
-            )
+        for found, told in ((_adapted(arrays), notes["paths"]), (_saved(arrays), notes["saved"])):
+            if found != told:
+                raise AdapterError(f"{folder / ARRAYS} has {found[:3]}, {NOTES} speaks of {told[:3]}")
         return Adapter(arrays, lora, notes["quantized"] == "nf4", notes["base"], notes["base_hash"])
     except FileNotFoundError:
         missing = next((n for n in (NOTES, ARRAYS) if not (folder / n).is_file()), "a file")
@@ -143,4 +157,13 @@ def put_on(adapter: Adapter, base: Any) -> Any:
             )
         return LoraLinear(x, jax.numpy.asarray(a), jax.numpy.asarray(b), adapter.lora.scale, 0.0)
 
-    return replace_maps(base, replace)
+    model = replace_maps(base, replace)
+    values = {}
+    for path, leaf in leaves_at(model, saved_leaves(model, adapter.lora)).items():
+        value = adapter.arrays.get(path)
+        if value is None or value.shape != leaf.shape:
+            raise AdapterError(
+                f"the adapter's {path} is {'missing' if value is None else value.shape}, the base's is {leaf.shape}"
+            )
+        values[path] = jax.numpy.asarray(value)
+    return put_leaves(model, values)

@@ -1,14 +1,15 @@
 """Low-rank adapters by tree surgery: linear maps are replaced, nothing in `nn` or `model` knows.
 
-A model with adapters has three parts that are never mixed: the adapters (float32, trained), the base (frozen, in whatever
-dtype it is stored, or quantised) and the structure. The base is read layer by layer where it is used: no step holds a
-merged or converted copy of it.
+A model with adapters has three parts that are never mixed: what is trained (float32: the adapters, and leaves that
+`modules_to_save` names), the base (frozen, in whatever dtype it is stored, or quantised) and the structure. The base is
+read layer by layer where it is used: no step holds a merged or converted copy of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -43,7 +44,7 @@ class LoraLinear(eqx.Module):
 class Parts(NamedTuple):
     """A model taken apart; `eqx.combine(*parts)` is the model again."""
 
-    adapters: Any
+    trained: Any
     frozen: Any
     static: Any
 
@@ -119,15 +120,37 @@ def add_adapters(model: Any, config: LoraConfig, *, key: Key) -> Any:
     return replace_maps(model, replace)
 
 
-def take_apart(model: Any) -> Parts:
-    """Adapters, frozen base and structure of a model with adapters."""
+def saved_leaves(model: Any, config: LoraConfig) -> list[str]:
+    """Paths of the leaves of a model with adapters that `modules_to_save` names.
 
-    ours = jax.tree_util.tree_map_with_path(
-        lambda path, _: path_name(path).endswith((".lora_a", ".lora_b")), model
+    **Raises:** `ValueError` for a pattern that matches no leaf outside the adapted and the quantised maps.
+    """
+    arrays = eqx.filter(model, lambda x: isinstance(x, LoraLinear | NF4Linear) or eqx.is_inexact_array(x),
+                        is_leaf=lambda x: isinstance(x, LoraLinear | NF4Linear))  # fmt: skip
+    leaves = jax.tree_util.tree_leaves_with_path(
+        arrays, is_leaf=lambda x: isinstance(x, LoraLinear | NF4Linear)
     )
-    adapters, rest = eqx.partition(model, ours)
+    names = [path_name(p) for p, x in leaves if eqx.is_array(x)]
+    found: dict[str, None] = {}
+    for pattern in config.modules_to_save:
+        hits = [n for n in names if re.search(pattern, n)]
+        if not hits:
+            raise ValueError(
+                f"lora.modules_to_save: {pattern!r} matches no leaf beside the adapted maps; there are {names}"
+            )
+        found |= dict.fromkeys(hits)
+    return list(found)
+
+
+def take_apart(model: Any, saved: Collection[str] = ()) -> Parts:
+    """What is trained (adapters and the leaves at the paths `saved`), frozen base and structure of a model with adapters."""
+
+    def ours(path, _):
+        return (name := path_name(path)).endswith((".lora_a", ".lora_b")) or name in saved
+
+    trained, rest = eqx.partition(model, jax.tree_util.tree_map_with_path(ours, model))
     frozen, static = eqx.partition(rest, eqx.is_array)
-    return Parts(adapters, frozen, static)
+    return Parts(trained, frozen, static)
 
 
 def merge(model: Any) -> Any:

@@ -29,6 +29,7 @@ from needlex.sharding import build_mesh
 from needlex.train.config import TrainConfig
 from needlex.train.constants import constants
 from needlex.train.loop import Start, from_scratch
+from needlex.tree import path_name
 
 DEFAULT_VOCABULARY = 512
 """Pieces of a model whose configuration leaves the number to a tokenizer that is not there yet."""
@@ -75,7 +76,14 @@ def _start(
     start = begin(found.model, config.with_free_gradients(), policy, False)
     if config.method in ("lora", "qlora"):
         # Adapters that are zero would hide faults in them: B gets values, as after some updates.
-        drawn = jax.tree.map(lambda x: 0.02 * jr.normal(jr.key(1), x.shape, x.dtype), start.params)
+        drawn = jax.tree_util.tree_map_with_path(
+            lambda path, x: (
+                0.02 * jr.normal(jr.key(1), x.shape, x.dtype)
+                if path_name(path).endswith((".lora_a", ".lora_b"))
+                else x
+            ),
+            start.params,
+        )
         start = start._replace(params=drawn)
         say(
             "adapters are drawn at random for the forward pass: at their start they are zero and would hide faults"

@@ -7,12 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax.random as jr
 
-from needlex.adapt.lora import add_adapters, merge, take_apart
+from needlex.adapt.lora import add_adapters, merge, saved_leaves, take_apart
 from needlex.compress.quantize import quantize_maps
 from needlex.finetune.config import FinetuneConfig
 from needlex.model.seq2seq import Seq2Seq
 from needlex.precision import Policy
 from needlex.train.loop import Start
+from needlex.tree import leaves_at, put_leaves
 
 
 def with_adapters(model: Seq2Seq, config: FinetuneConfig, policy: Policy) -> Any:
@@ -25,15 +26,18 @@ def with_adapters(model: Seq2Seq, config: FinetuneConfig, policy: Policy) -> Any
         # Quantised from full precision: what storage would round first is not rounded twice.
         base = quantize_maps(model)
         base = eqx.tree_at(lambda m: m.embedding, base, policy.to_storage(base.embedding))
-    return add_adapters(base, config.lora, key=jr.key(config.seed))
+    adapted = add_adapters(base, config.lora, key=jr.key(config.seed))
+    # What is trained is never rounded to the storage dtype.
+    return put_leaves(adapted, leaves_at(policy.to_param(model), saved_leaves(adapted, config.lora)))
 
 
 def begin(model: Seq2Seq, config: FinetuneConfig, policy: Policy, dropout: bool) -> Start:
     """The parts of `model` (float32) that training needs; `dropout` says whether the model itself has some."""
     if config.method in ("lora", "qlora"):
-        adapters, frozen, static = take_apart(with_adapters(model, config, policy))
+        adapted = with_adapters(model, config, policy)
+        trained, frozen, static = take_apart(adapted, saved_leaves(adapted, config.lora))
         return Start(
-            adapters,
+            trained,
             frozen,
             static,
             dropout or config.lora.dropout > 0,

@@ -20,8 +20,8 @@ RULES = (
     Rule(r"\.bias$|^embedding\.weight$", "rest"),
 )
 """Which kind a leaf is: Muon's matrices, AdamW's scales (norms, gates, temperature) and rest, or frozen."""
-ADAPTER_RULES = (Rule(r"\.lora_[ab]$", "matrix"),)
-"""The same for adapters, which are trained alone."""
+ADAPTER_RULES = (Rule(r"\.lora_[ab]$", "matrix"), *(r._replace(optional=True) for r in RULES))
+"""The same for adapters and what is trained beside them."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from needlex.adapt.config import LoraConfig
 from needlex.adapt.files import (
@@ -23,25 +25,31 @@ from needlex.adapt.files import (
     read_adapter,
     save_adapter,
 )
-from needlex.adapt.lora import add_adapters, merge
+from needlex.adapt.lora import add_adapters, merge, saved_leaves
 from needlex.compress.quantize import quantize_maps
 from needlex.precision import named
+from needlex.tree import leaves_at, put_leaves
 from tests.adapt.test_lora import logits, moved
 from tests.train.small import tiny_model
 
 LORA = LoraConfig(rank=2, alpha=4.0, dropout=0.1)
 
 
-def saved(folder, quantized=False, seed=0):
+def saved(folder, quantized=False, seed=0, lora=LORA):
     base = tiny_model(seed)
-    model = moved(add_adapters(quantize_maps(base) if quantized else base, LORA, key=jr.key(0)))
-    save_adapter(adapter_of(model, LORA, quantized, "runs/base", fingerprint_arrays(base)), folder)
+    model = moved(add_adapters(quantize_maps(base) if quantized else base, lora, key=jr.key(0)))
+    model = put_leaves(model, {p: x + 0.1 for p, x in leaves_at(model, saved_leaves(model, lora)).items()})
+    save_adapter(adapter_of(model, lora, quantized, "runs/base", fingerprint_arrays(base)), folder)
     return base, model
 
 
+SAVING = dataclasses.replace(LORA, modules_to_save=("^embedding", "gate$"))
+
+
+@pytest.mark.parametrize("lora", [LORA, SAVING])
 @pytest.mark.parametrize("quantized", [False, True])
-def test_what_is_read_computes_what_was_saved(tmp_path, quantized):
-    base, model = saved(tmp_path, quantized)
+def test_what_is_read_computes_what_was_saved(tmp_path, quantized, lora):
+    base, model = saved(tmp_path, quantized, lora=lora)
     again = put_on(read_adapter(tmp_path), base)
     np.testing.assert_array_equal(logits(merge(again)), logits(merge(model)))
     notes = json.loads((tmp_path / NOTES).read_text())
@@ -101,6 +109,16 @@ def damage(folder, what: str) -> None:
             (folder / NOTES).write_text(json.dumps({k: v for k, v in notes.items() if k != "base_hash"}))
         case "paths":
             (folder / NOTES).write_text(json.dumps(notes | {"paths": notes["paths"][1:]}))
+        case "saved" | "shape":
+            save_file(
+                load_file(folder / ARRAYS) | {"embedding.weight": np.zeros(3, np.float32)}, folder / ARRAYS
+            )
+            if what == "shape":
+                notes |= {
+                    "saved": ["embedding.weight"],
+                    "lora": notes["lora"] | {"modules_to_save": ["^embedding"]},
+                }
+            (folder / NOTES).write_text(json.dumps(notes))
         case "rank":
             (folder / NOTES).write_text(json.dumps(notes | {"lora": notes["lora"] | {"rank": 3}}))
 
@@ -113,7 +131,9 @@ def damage(folder, what: str) -> None:
         ("json", "is damaged"),
         ("format", "is of format 9, this version reads 1"),
         ("field", r"is damaged \(KeyError: 'base_hash'\)"),
-        ("paths", rf"{ARRAYS} has adapters for .*, {NOTES} speaks of"),
+        ("paths", rf"{ARRAYS} has .*, {NOTES} speaks of"),
+        ("saved", r"has \['embedding.weight'\], .* speaks of \[\]"),
+        ("shape", r"the adapter's embedding\.weight is \(3,\), the base's is"),
         ("rank", r"the adapter of encoder\.layers\.attention\.query has shapes"),
     ],
 )

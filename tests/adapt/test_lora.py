@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 from needlex.adapt.config import LoraConfig
-from needlex.adapt.lora import LoraLinear, add_adapters, chosen, linear_maps, merge, take_apart
+from needlex.adapt.lora import (
+    LoraLinear,
+    add_adapters,
+    chosen,
+    linear_maps,
+    merge,
+    saved_leaves,
+    take_apart,
+)
 from needlex.compress.quantize import quantize_maps
 from needlex.precision import POLICIES, named
+from needlex.tree import leaf_paths
 from tests.train.small import DECODER, ENCODER, VOCAB, tiny_model
 
 LORA = LoraConfig(rank=2, alpha=4.0)
@@ -87,6 +96,7 @@ def test_targets_and_ranks_that_cannot_be_are_refused(config, message):
         ({"dropout": 1.0}, r"lora\.dropout is 1"),
         ({"targets": ("!query",)}, r"lora\.targets .* choose nothing"),
         ({"targets": ("(",)}, r"lora\.targets: '\(' is no regular expression"),
+        ({"modules_to_save": ("[",)}, r"lora\.modules_to_save: '\[' is no regular expression"),
     ],
 )
 def test_impossible_configurations_are_refused(fields, message):
@@ -179,3 +189,25 @@ def test_several_adapters_live_on_one_base():
     assert one.encoder.layers.attention.query.base.weight is two.encoder.layers.attention.query.base.weight
     np.testing.assert_array_equal(logits(one), first)
     assert np.abs(first - logits(two)).max() > 0.01
+
+
+def test_modules_to_save_are_trained_in_float32_beside_the_adapters():
+    """By any of the patterns, on a base of 16 or four bits; what the adapters cover cannot be named."""
+    lora = LoraConfig(rank=2, modules_to_save=("^embedding", "gate$", "^embedding"))
+    model = add_adapters(named("float16-storage").to_storage(tiny_model()), lora, key=jr.key(0))
+    names = saved_leaves(model, lora)
+    gates = [n for n in leaf_paths(model) if n.endswith("gate")]
+    assert names == ["embedding.weight", *gates] and gates
+    trained, frozen, static = take_apart(model, names)
+    assert len(leaf_paths(trained)) == 2 * len(ATTENTION) + len(names)
+    assert not set(names) & set(leaf_paths(frozen))
+    assert eqx.tree_equal(eqx.combine(trained, frozen, static), model)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("pattern", ["lora_a", r"query\.(base|weight)", "packed", "nothing"])
+def test_a_module_to_save_that_cannot_be_is_refused(pattern, quantized):
+    lora = LoraConfig(rank=2, modules_to_save=(pattern,))
+    base = quantize_maps(tiny_model()) if quantized else tiny_model()
+    with pytest.raises(ValueError, match="matches no leaf beside the adapted maps; there are"):
+        saved_leaves(add_adapters(base, lora, key=jr.key(0)), lora)
